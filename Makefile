@@ -1,0 +1,27 @@
+# Every target sets itself up in .venv from pinned versions: nothing to install first but Python.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test bench setup clean
+
+setup: .venv/ready
+
+.venv/ready: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[hf,dev]'
+	touch $@
+
+demo: setup
+	$(BIN)/layup demo
+
+test: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pytest
+
+bench: setup
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf .venv build dist demo

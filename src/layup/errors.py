@@ -1,0 +1,60 @@
+"""Everything that can go wrong, as sentences for the person who called.
+
+::
+
+    LayupError
+    ├── InputError (ValueError)         what was given cannot be used
+    │   ├── UnknownNameError            no such backbone, layer, option …
+    │   ├── BadImageError               a file or array that is not a usable image
+    │   └── ForgetError                 asked to forget what was never learned
+    ├── MismatchError                   two things that do not belong together
+    ├── MissingPackageError             an optional package is not installed
+    └── StorageError                    a file that cannot be read or written
+        ├── DamagedFileError            the file is not what it says it is
+        └── NewerFormatError            the file was written by a later layup
+
+Each message says what was wrong, with the value; what is allowed; what to do.
+The command line prints the message and exits with 1; it never shows a traceback.
+"""
+
+from __future__ import annotations
+
+
+class LayupError(Exception):
+    """The root of every error that layup raises on purpose."""
+
+
+class InputError(LayupError, ValueError):
+    """What was given cannot be used."""
+
+
+class UnknownNameError(InputError):
+    """No backbone, layer or option has this name."""
+
+
+class BadImageError(InputError):
+    """A file or an array that is not a usable image."""
+
+
+class ForgetError(InputError):
+    """Asked to forget what was never learned."""
+
+
+class MismatchError(LayupError):
+    """Two things that do not belong together, such as models of two backbones."""
+
+
+class MissingPackageError(LayupError):
+    """An optional package is not installed."""
+
+
+class StorageError(LayupError):
+    """A file that cannot be read or written."""
+
+
+class DamagedFileError(StorageError):
+    """The file is not what it says it is."""
+
+
+class NewerFormatError(StorageError):
+    """The file was written by a later version of layup."""
