@@ -1,0 +1,845 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import tracemalloc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import safetensors.numpy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from layup import storage
+from layup.errors import DamagedFileError, InputError, NewerFormatError, StorageError
+
+HEADER = {"classes": ["cat", "perro ñ", "犬"], "lambda": 0.1, "counts": {"cat": 3}, "none": None}
+ARRAYS = {
+    "G": np.arange(6.0).reshape(2, 3),
+    "c": np.arange(4, dtype=np.float32).reshape(4, 1),
+    "n": np.array([3, -1, 2**62]),
+    "scalar": np.array(-0.0),
+    "empty": np.zeros((0, 3)),
+    "mask": np.array([True, False]),
+}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "m.layup"
+
+
+@pytest.fixture
+def saved(path: Path) -> Path:
+    storage.write(path, "model", HEADER, ARRAYS)
+    return path
+
+
+def assert_same_arrays(found: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert found.keys() == expected.keys()
+    for name, array in expected.items():
+        assert found[name].dtype == array.dtype
+        assert found[name].shape == array.shape
+        assert found[name].tobytes() == array.tobytes()  # so that -0.0 and NaN count too
+
+
+def files_beside(path: Path) -> set[str]:
+    return {file.name for file in path.parent.iterdir()} - {path.name, f".{path.name}.lock"}
+
+
+def run_python(code: str, *arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        **options,
+    )
+
+
+@contextmanager
+def python_running(code: str, *arguments: object) -> Iterator[subprocess.Popen[str]]:
+    """Run Python code beside the test, from the moment when it has printed a line until the block ends."""
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+HOLD_THE_LOCK = """
+import sys
+from layup import storage
+with storage.locked(sys.argv[1]):
+    print("ready", flush=True)
+    sys.stdin.readline()
+"""
+
+
+def test_does_not_import_torch() -> None:
+    done = run_python("import layup.storage, sys; print('torch' in sys.modules)")
+    assert done.stdout == "False\n", done.stderr
+
+
+# ---- round trips
+
+
+def test_what_is_written_is_read(saved: Path) -> None:
+    header, arrays = storage.read(saved, "model")
+    assert header == HEADER
+    assert_same_arrays(arrays, ARRAYS)
+    assert storage.read_header(saved, "model") == HEADER
+    assert files_beside(saved) == set()
+
+
+def test_path_may_be_text(path: Path) -> None:
+    storage.write(str(path), "model", {}, ARRAYS)
+    with storage.locked(str(path)):
+        assert_same_arrays(storage.read(str(path), "model")[1], ARRAYS)
+
+
+def test_relative_path(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(path.parent)
+    storage.write("m.layup", "model", {}, ARRAYS)
+    assert_same_arrays(storage.read("m.layup", "model")[1], ARRAYS)
+
+
+def test_no_arrays_and_no_fields(path: Path) -> None:
+    storage.write(path, "model", {}, {})
+    assert storage.read(path, "model") == ({}, {})
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda children: st.lists(children, max_size=4) | st.dictionaries(st.text(), children, max_size=4),
+    max_leaves=10,
+)
+reserved = ("format", "kind", "checksum", "header_checksum")
+headers = st.dictionaries(st.text().filter(lambda name: name not in reserved), json_values, max_size=4)
+array_sets = st.dictionaries(
+    st.text(st.characters(exclude_categories=["Cs"])).filter(lambda name: name != "__metadata__"),
+    st.sampled_from([np.float64, np.float32, np.int64]).flatmap(
+        lambda dtype: hnp.arrays(dtype, hnp.array_shapes(min_dims=0, min_side=0, max_side=5))
+    ),
+    max_size=4,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(header=headers, arrays=array_sets)
+def test_round_trip_of_anything(header: dict[str, Any], arrays: dict[str, Any]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "m.layup"
+        storage.write(path, "statistics", header, arrays)
+        found_header, found_arrays = storage.read(path, "statistics")
+    assert found_header == header
+    assert_same_arrays(found_arrays, arrays)
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        np.arange(12.0).reshape(3, 4).T,
+        np.arange(12.0)[::3],
+        np.arange(12.0)[::-1],
+        np.broadcast_to(np.arange(3.0), (4, 3)),
+        np.asfortranarray(np.arange(12.0).reshape(3, 4)),
+        np.arange(12.0).astype(">f8"),
+    ],
+    ids=["transposed", "strided", "reversed", "broadcast", "fortran", "big-endian"],
+)
+def test_layout_in_memory_does_not_matter(path: Path, view: Any) -> None:
+    storage.write(path, "model", {}, {"view": view})
+    found = storage.read(path, "model")[1]["view"]
+    assert found.dtype == np.float64
+    np.testing.assert_array_equal(found, view)
+
+
+def test_arrays_read_can_be_changed_without_changing_the_file(saved: Path) -> None:
+    before = saved.read_bytes()
+    arrays = storage.read(saved, "model")[1]
+    arrays["G"] += 1
+    assert saved.read_bytes() == before
+
+
+def test_header_comes_back_as_json_keeps_it(path: Path) -> None:
+    storage.write(path, "model", {"shape": (2, 3), "names": {10: "ten", 9: "nine"}}, {})
+    assert storage.read_header(path, "model") == {"shape": [2, 3], "names": {"10": "ten", "9": "nine"}}
+
+
+def test_other_programs_can_read_the_file(saved: Path) -> None:
+    assert_same_arrays(safetensors.numpy.load_file(saved), ARRAYS)
+    with safetensors.safe_open(saved, framework="np") as file:
+        metadata = file.metadata()
+    assert metadata.keys() == {"layup"}
+    header = json.loads(metadata["layup"])
+    assert (header["format"], header["kind"]) == (storage.FORMAT, "model")
+
+
+def test_the_same_content_gives_the_same_bytes(saved: Path) -> None:
+    before = saved.read_bytes()
+    storage.write(saved, "model", HEADER, dict(reversed(ARRAYS.items())))
+    assert saved.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("header", "arrays", "message"),
+    [
+        ({"kind": "mine"}, {}, "kind are layup's own"),
+        ({"bad": {1, 2}}, {}, "cannot be kept as JSON"),
+        ({"bad": float("nan")}, {}, "cannot be kept as JSON"),
+        ({}, {"o": np.array([None])}, "type object, which cannot be stored: use one of float64"),
+        ({}, {"__metadata__": np.zeros(2)}, "cannot be named '__metadata__'"),
+    ],
+    ids=["reserved-field", "set-in-header", "nan-in-header", "object-array", "reserved-array"],
+)
+def test_what_cannot_be_kept_is_refused(
+    saved: Path, header: dict[str, Any], arrays: dict[str, Any], message: str
+) -> None:
+    before = saved.read_bytes()
+    with pytest.raises(InputError, match=message):
+        storage.write(saved, "model", header, arrays)
+    assert saved.read_bytes() == before
+
+
+def test_file_that_could_not_be_read_again_replaces_nothing(
+    saved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*arguments: object, **options: object) -> None:
+        raise safetensors.SafetensorError("header too large")  # as safetensors says of more than 100 MB
+
+    before = saved.read_bytes()
+    monkeypatch.setattr(storage, "safe_open", refuse)
+    with pytest.raises(StorageError, match=r"header too large\): what was there before is untouched"):
+        storage.write(saved, "model", HEADER, ARRAYS)
+    assert saved.read_bytes() == before
+    assert files_beside(saved) == set()
+
+
+def test_writing_needs_no_second_copy_in_memory(path: Path) -> None:
+    big = np.ones(1_000_000)  # 8 MB
+    tracemalloc.start()
+    try:
+        storage.write(path, "model", {}, {"big": big})
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 1_000_000
+
+
+# ---- damage
+
+
+def one_sentence(error: pytest.ExceptionInfo[BaseException], path: Path) -> str:
+    message = str(error.value)
+    assert str(path) in message
+    assert "\n" not in message
+    return message
+
+
+def test_missing_file(path: Path) -> None:
+    with pytest.raises(StorageError, match="No such file or directory") as error:
+        storage.read(path, "model")
+    one_sentence(error, path)
+
+
+def test_missing_folder(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="No such file or directory"):
+        storage.read(tmp_path / "nowhere" / "m.layup", "model")
+
+
+def test_folder_instead_of_file(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="Is a directory") as error:
+        storage.read(tmp_path, "model")
+    one_sentence(error, tmp_path)
+
+
+def test_empty_file(path: Path) -> None:
+    path.touch()
+    with pytest.raises(DamagedFileError, match=r"is damaged.*it is empty.*restore") as error:
+        storage.read(path, "model")
+    one_sentence(error, path)
+
+
+@pytest.mark.parametrize("content", [b"hello", b"\0" * 4096, b"\xff" * 4096, b"PK\x03\x04" * 100])
+def test_not_safetensors(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+    for reading in (storage.read, storage.read_header):
+        with pytest.raises(DamagedFileError) as error:
+            reading(path, "model")
+        one_sentence(error, path)
+
+
+def test_safetensors_of_another_program(path: Path) -> None:
+    for metadata in (None, {"format": "pt"}):
+        safetensors.numpy.save_file({"a": np.zeros(2)}, path, metadata=metadata)
+        with pytest.raises(StorageError, match="but not of layup") as error:
+            storage.read(path, "model")
+        one_sentence(error, path)
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["", "{", "null", "[1]", "{}", '{"format": "1"}', '{"format": true}', '{"format": 1}', "[" * 100_000],
+)
+def test_garbled_header(path: Path, header: str) -> None:
+    safetensors.numpy.save_file({"a": np.zeros(2)}, path, metadata={"layup": header})
+    for reading in (storage.read, storage.read_header):
+        with pytest.raises(DamagedFileError) as error:
+            reading(path, "model")
+        one_sentence(error, path)
+
+
+def test_wrong_kind(saved: Path) -> None:
+    for reading in (storage.read, storage.read_header):
+        with pytest.raises(StorageError, match="of kind 'model', not 'statistics'") as error:
+            reading(saved, "statistics")
+        one_sentence(error, saved)
+
+
+def test_later_format(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(storage, "FORMAT", 2)
+    storage.write(saved, "model", HEADER, ARRAYS)
+    monkeypatch.undo()
+    for reading in (storage.read, storage.read_header):
+        with pytest.raises(
+            NewerFormatError, match=r"later layup \(format 2, this one reads up to 1\): upgrade"
+        ):
+            reading(saved, "model")
+
+
+def test_truncated_anywhere(saved: Path) -> None:
+    for length in reversed(range(saved.stat().st_size)):
+        os.truncate(saved, length)
+        with pytest.raises(DamagedFileError):
+            storage.read(saved, "model")
+
+
+def test_grown_at_the_end(saved: Path) -> None:
+    saved.write_bytes(saved.read_bytes() + b"\0")
+    with pytest.raises(DamagedFileError):
+        storage.read(saved, "model")
+
+
+@contextmanager
+def byte_changed(path: Path, position: int, value: int) -> Iterator[None]:
+    """Change one byte in place: much faster than to write the file anew."""
+    opened = os.open(path, os.O_RDWR)
+    try:
+        before = os.pread(opened, 1, position)
+        os.pwrite(opened, bytes([value]), position)
+        yield
+        os.pwrite(opened, before, position)
+    finally:
+        os.close(opened)
+
+
+def test_bit_flipped_in_arrays(saved: Path) -> None:
+    whole = saved.read_bytes()
+    start = 8 + int.from_bytes(whole[:8], "little")
+    for position in range(start, len(whole)):
+        with (
+            byte_changed(saved, position, whole[position] ^ 1),
+            pytest.raises(DamagedFileError, match="checksum of its arrays"),
+        ):
+            storage.read(saved, "model")
+
+
+def test_any_byte_changed_is_noticed_or_harmless(saved: Path) -> None:
+    whole = saved.read_bytes()
+    noticed = harmless = 0
+    for position, byte in enumerate(whole):
+        for value in ({byte ^ (1 << bit) for bit in range(8)} | {*b"0189FIUB ", 255 - byte}) - {byte}:
+            with byte_changed(saved, position, value):
+                try:
+                    header, arrays = storage.read(saved, "model")
+                except StorageError:
+                    noticed += 1
+                else:
+                    harmless += 1  # a space in the JSON that became another space, say
+                    assert header == HEADER
+                    assert_same_arrays(arrays, ARRAYS)
+    assert saved.read_bytes() == whole
+    assert harmless < noticed / 100
+
+
+def test_header_changed_is_noticed_without_reading_the_arrays(saved: Path) -> None:
+    whole = saved.read_bytes()
+    saved.write_bytes(whole.replace(b"cat", b"bat", 1))
+    with pytest.raises(DamagedFileError, match="checksum of its header"):
+        storage.read_header(saved, "model")
+
+
+# ---- what stays of the old file
+
+
+def mode_of(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@contextmanager
+def umask(mask: int) -> Iterator[None]:
+    before = os.umask(mask)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+@pytest.mark.parametrize("mask", [0o022, 0o077])
+def test_new_file_has_the_permissions_of_the_umask(path: Path, mask: int) -> None:
+    with umask(mask):
+        storage.write(path, "model", {}, {})
+    assert mode_of(path) == 0o666 & ~mask
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o664, 0o640])
+def test_permissions_are_kept(saved: Path, mode: int) -> None:
+    saved.chmod(mode)
+    storage.write(saved, "model", {"new": 1}, {})
+    assert mode_of(saved) == mode
+
+
+def test_symbolic_link_stays_and_its_target_is_written(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    real, link = tmp_path / "elsewhere" / "real.layup", tmp_path / "link.layup"
+    link.symlink_to(real)
+    for generation in range(2):  # the first time, the link points to nothing
+        storage.write(link, "model", {"generation": generation}, {})
+        assert link.is_symlink()
+        assert storage.read_header(real, "model") == {"generation": generation}
+    assert {file.name for file in tmp_path.iterdir()} == {"elsewhere", "link.layup"}
+
+
+def test_link_and_target_share_one_lock(saved: Path) -> None:
+    link = saved.with_name("link.layup")
+    link.symlink_to(saved)
+    with (
+        python_running(HOLD_THE_LOCK, link),
+        pytest.raises(StorageError, match="in use"),
+        storage.locked(saved, timeout=0),
+    ):
+        pass
+
+
+def test_reader_is_not_disturbed_by_a_writer(saved: Path) -> None:
+    with saved.open("rb") as opened:
+        storage.write(saved, "model", {}, {"other": np.ones(9)})
+        old = opened.read()
+    saved.write_bytes(old)
+    assert_same_arrays(storage.read(saved, "model")[1], ARRAYS)
+
+
+# ---- failures while writing
+
+
+def assert_write_fails(path: Path, why: str) -> None:
+    with pytest.raises(StorageError, match=why) as error:
+        storage.write(path, "model", {}, {"big": np.ones(1000)})
+    message = one_sentence(error, path)
+    assert "untouched" in message or "nothing was changed" in message
+
+
+def test_writing_into_a_missing_folder(tmp_path: Path) -> None:
+    assert_write_fails(tmp_path / "nowhere" / "m.layup", "No such file or directory")
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_writing_under_a_file(saved: Path) -> None:
+    assert_write_fails(saved / "m.layup", "Not a directory")
+
+
+def test_writing_over_a_folder(path: Path) -> None:
+    path.mkdir()
+    assert_write_fails(path, "not a file")
+    assert path.is_dir()
+    assert files_beside(path) == set()
+
+
+def test_writing_over_a_special_file(path: Path) -> None:
+    os.mkfifo(path)
+    assert_write_fails(path, "not a file")
+    assert path.is_fifo()
+    assert files_beside(path) == set()
+
+
+def test_name_too_long(tmp_path: Path) -> None:
+    assert_write_fails(tmp_path / ("m" * 250), "File name too long")
+
+
+AS_NOBODY = """
+import os, sys
+import numpy as np
+from layup import storage
+from layup.errors import StorageError
+if os.getuid() == 0:  # root may do anything
+    os.setgid(65534), os.setuid(65534)
+for attempt in (
+    lambda: storage.write(sys.argv[1], "model", {}, {}),
+    lambda: storage.read(sys.argv[1], "model"),
+    lambda: storage.locked(sys.argv[1]).__enter__(),
+):
+    try:
+        attempt()
+        print("done")
+    except StorageError as error:
+        print(str(error).replace(sys.argv[1], ""))
+"""
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    # pytest's own folders are closed to other users.
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+        Path(folder).chmod(0o755)
+
+
+def as_nobody(path: Path) -> list[str]:
+    done = run_python(AS_NOBODY, path)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_folder_without_permission(open_folder: Path) -> None:
+    path = open_folder / "m.layup"
+    storage.write(path, "model", HEADER, ARRAYS)
+    path.chmod(0o600)
+    (open_folder / ".m.layup.lock").unlink()
+    open_folder.chmod(0o000)
+    writing, reading, locking = as_nobody(path)
+    open_folder.chmod(0o755)
+    assert writing.startswith("Cannot lock '' (Permission denied): nothing was changed")
+    assert reading.startswith("Cannot read '' (Permission denied)")
+    assert locking == writing
+    assert_same_arrays(storage.read(path, "model")[1], ARRAYS)
+    assert files_beside(path) == set()
+
+
+def test_read_only_folder(open_folder: Path) -> None:
+    path = open_folder / "m.layup"
+    storage.write(path, "model", HEADER, ARRAYS)
+    (open_folder / ".m.layup.lock").unlink()
+    open_folder.chmod(0o555)
+    writing, reading, locking = as_nobody(path)
+    assert writing.startswith("Cannot lock '' (Permission denied): nothing was changed")
+    assert reading == "done"
+    assert locking == writing
+
+
+def test_read_only_file(open_folder: Path) -> None:
+    path = open_folder / "m.layup"
+    storage.write(path, "model", HEADER, ARRAYS)
+    path.chmod(0o444)
+    (open_folder / ".m.layup.lock").chmod(0o666)
+    open_folder.chmod(0o777)
+    writing, reading, locking = as_nobody(path)
+    assert writing.startswith("Cannot write '' (it is read-only): what was there before is untouched")
+    assert (reading, locking) == ("done", "done")
+    assert_same_arrays(storage.read(path, "model")[1], ARRAYS)
+    assert files_beside(path) == set()
+
+
+FILE_SIZE_LIMITED = """
+import resource, signal, sys
+import numpy as np
+from layup import storage
+from layup.errors import StorageError
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))
+try:
+    storage.write(sys.argv[1], "model", {}, {"big": np.ones(100_000), "small": np.ones(1)})
+except StorageError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("limit", [0, 100, 4096, 799_999])
+def test_disk_full_by_file_size_limit(saved: Path, limit: int) -> None:
+    before = saved.read_bytes()
+    done = run_python(FILE_SIZE_LIMITED, saved, limit)
+    assert f"Cannot write '{saved}' (File too large): what was there before is untouched" in done.stdout, done
+    assert saved.read_bytes() == before
+    assert files_beside(saved) == set()
+
+
+@pytest.fixture
+def tiny_disk(tmp_path: Path) -> Iterator[Path]:
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "layup-test", str(folder)]
+    try:
+        done = subprocess.run(mount, capture_output=True, text=True)
+    except OSError as error:
+        pytest.skip(f"cannot mount: {error}")
+    if done.returncode != 0:
+        pytest.skip(f"cannot mount: {done.stderr.strip()}")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_disk_full(tiny_disk: Path) -> None:
+    path = tiny_disk / "m.layup"
+    storage.write(path, "model", HEADER, ARRAYS)
+    before = path.read_bytes()
+    with pytest.raises(StorageError, match=r"No space left on device\): what was there before is untouched"):
+        storage.write(path, "model", {}, {"big": np.ones(100_000)})
+    assert path.read_bytes() == before
+    assert files_beside(path) == set()
+    storage.write(path, "model", {}, {"small": np.ones(1000)})
+
+
+@pytest.mark.parametrize("step", ["fsync", "replace", "chmod"])
+@pytest.mark.parametrize(
+    "failure", [OSError(5, "Input/output error"), KeyboardInterrupt()], ids=["io", "ctrl-c"]
+)
+def test_failure_at_any_step(
+    saved: Path, monkeypatch: pytest.MonkeyPatch, step: str, failure: BaseException
+) -> None:
+    def fail(*arguments: object, **options: object) -> None:
+        raise failure
+
+    before = saved.read_bytes()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, step, fail)
+        with pytest.raises((StorageError, KeyboardInterrupt)) as error:
+            storage.write(saved, "model", {}, {"new": np.ones(9)})
+    if isinstance(failure, OSError):
+        assert "(Input/output error): what was there before is untouched" in str(error.value)
+    assert saved.read_bytes() == before
+    assert files_beside(saved) == set()
+    with storage.locked(saved, timeout=0):
+        pass
+
+
+def folder_fsync_failing_with(number: int) -> Callable[[int], None]:
+    def fsync(opened: int, real: Callable[[int], None] = os.fsync) -> None:
+        if stat.S_ISDIR(os.fstat(opened).st_mode):
+            raise OSError(number, os.strerror(number))
+        real(opened)
+
+    return fsync
+
+
+def test_folder_that_cannot_be_flushed(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fsync", folder_fsync_failing_with(5))
+    with pytest.raises(StorageError, match=r"was written, but its folder could not be flushed"):
+        storage.write(saved, "model", {"generation": 2}, {})
+    assert storage.read_header(saved, "model") == {"generation": 2}
+
+
+def test_file_system_without_folder_flush(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fsync", folder_fsync_failing_with(22))
+    storage.write(saved, "model", {"generation": 2}, {})
+    assert storage.read_header(saved, "model") == {"generation": 2}
+
+
+def test_leftovers_of_this_file_alone_are_removed(saved: Path) -> None:
+    ours = saved.with_name(f".m.layup.{'0a' * 8}.tmp")
+    others = [
+        f".n.layup.{'0a' * 8}.tmp",
+        f".m.layup.x.{'0a' * 8}.tmp",
+        ".m.layup.tmp",
+        "m.layup.bak",
+        ".tmpAbCdE",
+    ]
+    for name in (ours.name, *others):
+        saved.with_name(name).write_bytes(b"half a file")
+    storage.write(saved, "model", {}, {})
+    assert files_beside(saved) == set(others)
+
+
+def test_killed_writers_never_harm_the_file(tmp_path: Path) -> None:
+    script = Path(__file__).with_name("kill_storage.py")
+    done = subprocess.run(
+        [sys.executable, str(script), str(tmp_path), "300"], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    seen = json.loads(done.stdout)
+    assert seen["generations"] > 50
+    assert seen["midway"] > 10  # enough kills did hit a writer with half a file
+
+
+# ---- the lock
+
+ADD_ONE = """
+import sys
+import numpy as np
+from layup import storage
+path = sys.argv[1]
+for _ in range(int(sys.argv[2])):
+    with storage.locked(path):
+        header, arrays = storage.read(path, "model")
+        storage.write(path, "model", {"sum": header["sum"] + 1}, {"sum": arrays["sum"] + 1})
+"""
+
+
+def test_no_update_is_lost(path: Path) -> None:
+    storage.write(path, "model", {"sum": 0}, {"sum": np.zeros(100)})
+    writers = [subprocess.Popen([sys.executable, "-c", ADD_ONE, str(path), "25"]) for _ in range(4)]
+    assert [writer.wait(60) for writer in writers] == [0] * 4
+    header, arrays = storage.read(path, "model")
+    assert header == {"sum": 100}
+    assert np.all(arrays["sum"] == 100)
+
+
+def test_no_update_is_lost_between_threads(path: Path) -> None:
+    storage.write(path, "model", {"sum": 0}, {})
+
+    def add() -> None:
+        for _ in range(5):
+            with storage.locked(path):
+                total = storage.read_header(path, "model")["sum"]
+                storage.write(path, "model", {"sum": total + 1}, {})
+
+    threads = [threading.Thread(target=add) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert storage.read_header(path, "model") == {"sum": 20}
+
+
+def test_nobody_waits_for_a_free_lock(path: Path) -> None:
+    waits: list[str] = []
+    with storage.locked(path, on_wait=lambda: waits.append("outer")):
+        with storage.locked(path, timeout=0, on_wait=lambda: waits.append("inner")):
+            storage.write(path, "model", {}, {})
+        assert_locked_for_others(path)  # the inner block did not release it
+    assert waits == []
+    with python_running(HOLD_THE_LOCK, path):
+        pass
+
+
+def assert_locked_for_others(path: Path) -> None:
+    code = "import sys; from layup import storage\nwith storage.locked(sys.argv[1], timeout=0): pass"
+    done = run_python(code, path)
+    assert done.returncode == 1
+    assert f"StorageError: '{path}' is still in use by another process after 0 s" in done.stderr
+
+
+def test_waiting_is_announced_once_and_ends_when_the_lock_is_free(path: Path) -> None:
+    waits: list[float] = []
+    with python_running(HOLD_THE_LOCK, path) as holder:
+
+        def let_go() -> None:
+            waits.append(time.monotonic())
+            assert holder.stdin is not None
+            holder.stdin.write("\n")
+            holder.stdin.flush()
+
+        with storage.locked(path, timeout=30, on_wait=let_go):
+            holder.wait(10)
+    assert len(waits) == 1
+
+
+def test_timeout(path: Path) -> None:
+    waits: list[str] = []
+    with python_running(HOLD_THE_LOCK, path):
+        start = time.monotonic()
+        with (
+            pytest.raises(StorageError, match=r"still in use by another process after 0.3 s") as error,
+            storage.locked(path, timeout=0.3, on_wait=lambda: waits.append("once")),
+        ):
+            pass
+        assert 0.3 <= time.monotonic() - start < 5
+    one_sentence(error, path)
+    assert waits == ["once"]
+
+
+def test_lock_of_a_killed_process_is_free(path: Path) -> None:
+    with python_running(HOLD_THE_LOCK, path) as holder:
+        holder.send_signal(signal.SIGKILL)
+        holder.wait(10)
+        with storage.locked(path, timeout=0):
+            pass
+
+
+def test_lock_is_released_after_an_error(path: Path) -> None:
+    with pytest.raises(ZeroDivisionError), storage.locked(path):
+        _ = 1 / 0
+    with python_running(HOLD_THE_LOCK, path):
+        pass
+
+
+FORK_WHILE_LOCKED = """
+import os, sys
+from layup import storage
+from layup.errors import StorageError
+with storage.locked(sys.argv[1]):
+    if os.fork() == 0:
+        try:
+            with storage.locked(sys.argv[1], timeout=0):
+                os._exit(1)
+        except StorageError:
+            os._exit(0)
+    sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))
+"""
+
+
+def test_forked_child_does_not_believe_that_it_holds_the_lock(path: Path) -> None:
+    assert run_python(FORK_WHILE_LOCKED, path).returncode == 0
+
+
+def test_only_the_empty_lock_file_is_left_behind(path: Path) -> None:
+    with storage.locked(path):
+        pass
+    lock = path.with_name(".m.layup.lock")
+    assert list(path.parent.iterdir()) == [lock]
+    assert lock.stat().st_size == 0
+
+
+# ---- triangles
+
+
+@given(d=st.integers(0, 12), seed=st.integers(0, 2**32 - 1))
+def test_triangle_round_trip_is_bit_exact(d: int, seed: int) -> None:
+    bits = np.random.default_rng(seed).integers(-(2**63), 2**63 - 1, (d, d), dtype=np.int64)
+    bits = np.tril(bits) + np.tril(bits, -1).T
+    G = bits.view(np.float64)  # any bits: NaNs, infinities, -0.0, subnormals
+    packed = storage.pack_triangle(G)
+    assert packed.shape == (d * (d + 1) // 2,)
+    assert storage.unpack_triangle(packed, d).tobytes() == G.tobytes()
+
+
+def test_triangle_is_the_lower_one_row_by_row() -> None:
+    G = np.array([[1.0, 2.0, 4.0], [2.0, 3.0, 5.0], [4.0, 5.0, 6.0]])
+    np.testing.assert_array_equal(storage.pack_triangle(G), G[np.tril_indices(3)])
+
+
+def test_triangle_does_not_alias() -> None:
+    G = np.ones((1, 1))
+    packed = storage.pack_triangle(G)
+    unpacked = storage.unpack_triangle(packed, 1)
+    G[:] = 2
+    packed[:] = 3
+    assert unpacked == 1
+
+
+@pytest.mark.parametrize("shape", [(3,), (2, 3), (2, 2, 2)])
+def test_only_square_matrices_have_a_triangle(shape: tuple[int, ...]) -> None:
+    with pytest.raises(InputError, match="give a square, symmetric matrix"):
+        storage.pack_triangle(np.zeros(shape))
+
+
+def test_triangle_of_the_wrong_size() -> None:
+    with pytest.raises(InputError, match=r"shape \(5,\) into a 3 × 3 matrix: its triangle has 6 values"):
+        storage.unpack_triangle(np.zeros(5), 3)
