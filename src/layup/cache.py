@@ -1,0 +1,315 @@
+"""FeatureCache: feature vectors on disk, so that a second run over the same images needs no forward pass.
+
+One SQLite file for all backbones. Each call opens and closes its own connection (about a millisecond): none
+is ever shared by threads or inherited by a forked process, and none is left open.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import sqlite3
+import time
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import platformdirs
+from filelock import FileLock
+
+from layup.errors import InputError
+
+DEFAULT_LIMIT_BYTES = 10 * 10**9
+SECONDS_TO_WAIT = 30
+SECONDS_BETWEEN_MARKS = 3600  # a use is noted at most so often: else every read would have to write
+SCHEMA_VERSION = 1
+# Two tables: to mark an entry as used must not rewrite its vector, which fills many pages.
+SCHEMA = f"""
+    PRAGMA auto_vacuum = INCREMENTAL;
+    PRAGMA journal_mode = WAL;
+    CREATE TABLE entries (
+        id INTEGER PRIMARY KEY, digest BLOB, fingerprint TEXT, bytes INTEGER, checksum INTEGER, used INTEGER,
+        UNIQUE (digest, fingerprint)
+    );
+    CREATE TABLE vectors (id INTEGER PRIMARY KEY, vector BLOB);
+    PRAGMA user_version = {SCHEMA_VERSION};
+"""
+MATCHING = "WHERE digest = ? AND fingerprint = IFNULL(?, fingerprint)"
+
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
+Vector = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class CacheStats:
+    """What a cache holds: in total, and how many entries of each backbone's fingerprint."""
+
+    path: Path | None = None
+    bytes: int = 0
+    limit: int = 0
+    entries: int = 0
+    fingerprints: dict[str, int] = field(default_factory=dict)
+
+
+class FeatureCache:
+    """Float32 vectors by (fingerprint of the backbone, digest of the image).
+
+    The file is `features.sqlite` in the folder `path`, else in that of the environment variable LAYUP_CACHE,
+    else in the user's cache folder; it is made at the first write. Beyond `limit_bytes` the least recently
+    used entries go. Nothing learned is lost with a cache, so it never stops the work: a damaged file gives
+    way to an empty one, and where nothing can be written nothing is; either is logged as a warning.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     cache = FeatureCache(folder)
+    ...     cache.put_many("vit-nano", [b"photo"], np.ones((1, 3), np.float32))
+    ...     cache.get_many("vit-nano", [b"photo", b"other"])
+    {b'photo': array([1., 1., 1.], dtype=float32)}
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str] | None = None, limit_bytes: int = DEFAULT_LIMIT_BYTES
+    ) -> None:
+        folder = path or os.environ.get("LAYUP_CACHE") or platformdirs.user_cache_path("layup")
+        self.path = Path(folder).absolute() / "features.sqlite"
+        self.limit_bytes = limit_bytes
+        self._usable = True
+
+    def get_many(self, fingerprint: str, digests: Sequence[bytes]) -> dict[bytes, Vector]:
+        """The vectors that are known, bit for bit as they were put; marks them as used."""
+
+        def read(store: sqlite3.Connection) -> dict[bytes, Vector]:
+            query = f"SELECT vector, checksum FROM entries JOIN vectors USING (id) {MATCHING}"
+            found = {}
+            for digest in digests:
+                for vector, checksum in store.execute(query, (digest, fingerprint)):
+                    if isinstance(vector, bytes) and _checksum(fingerprint, digest, vector) == checksum:
+                        # A copy, because PyTorch complains of memory that is read-only.
+                        found[digest] = np.frombuffer(vector, "<f4").astype(np.float32)
+            now = time.time_ns()
+            marks = [(now, digest, fingerprint, now - SECONDS_BETWEEN_MARKS * 10**9) for digest in found]
+            with contextlib.suppress(sqlite3.OperationalError), store:  # a full disk can still be read
+                store.executemany(f"UPDATE entries SET used = ? {MATCHING} AND used <= ?", marks)
+            return found
+
+        return self._run(read, {})
+
+    def put_many(self, fingerprint: str, digests: Sequence[bytes], vectors: npt.NDArray[np.float32]) -> None:
+        """Keep a row of float32 for each digest, in one transaction: all of them or none."""
+        if vectors.dtype != np.float32 or vectors.ndim != 2 or len(vectors) != len(digests):
+            raise InputError(
+                f"Cannot cache vectors of shape {vectors.shape} and type {vectors.dtype} for {len(digests)} "
+                "images: there must be one row of float32 for each."
+            )
+
+        def write(store: sqlite3.Connection) -> None:
+            now = time.time_ns()
+            with store:
+                _delete(store, fingerprint, digests)
+                for digest, row in dict(zip(digests, vectors, strict=True)).items():
+                    vector = row.astype("<f4").tobytes()
+                    entry = (digest, fingerprint, len(vector), _checksum(fingerprint, digest, vector), now)
+                    new = store.execute("INSERT INTO entries VALUES (NULL, ?, ?, ?, ?, ?)", entry)
+                    store.execute("INSERT INTO vectors VALUES (?, ?)", (new.lastrowid, vector))
+            if _live_bytes(store) > self.limit_bytes:
+                _evict(store, 0.9 * self.limit_bytes)
+                _shrink(store)
+
+        self._run(write, None, create=True)
+
+    def delete_many(self, fingerprint: str | None, digests: Sequence[bytes]) -> int:
+        """Delete these images' vectors, of one backbone or of all (None): no byte of them stays on disk.
+
+        Returns how many there were. That it failed is logged every time, for someone relies on it.
+        """
+
+        def delete(store: sqlite3.Connection) -> int:
+            with store:
+                deleted = _delete(store, fingerprint, digests)
+            _shrink(store)
+            return deleted
+
+        self._usable = True
+        return self._run(delete, 0)
+
+    def clear(self) -> int:
+        """Delete everything; returns how many bytes that freed."""
+        before = self._bytes()
+        try:
+            self._remove(self._identity())
+        except OSError as error:
+            logger.warning("The feature cache %s was not cleared: %s", self.path, error)
+        return before - self._bytes()
+
+    def stats(self) -> CacheStats:
+        """Where the cache is, how large, and of what it has how many."""
+
+        def count(store: sqlite3.Connection) -> dict[str, int]:
+            return dict(store.execute("SELECT fingerprint, COUNT(*) FROM entries GROUP BY 1 ORDER BY 1"))
+
+        counts: dict[str, int] = self._run(count, {})
+        return CacheStats(self.path, self._bytes(), self.limit_bytes, sum(counts.values()), counts)
+
+    def _run(self, work: Callable[[sqlite3.Connection], T], otherwise: T, create: bool = False) -> T:
+        """Do the work on the store; `otherwise` where there is none, or none that can be used."""
+        seen = self._identity()
+        if not self._usable or (seen is None and not create):
+            return otherwise
+        try:
+            try:
+                return self._connected(work)
+            except sqlite3.DatabaseError as error:
+                if self._identity() == seen:  # else another process has replaced it meanwhile
+                    if not _is_damage(error):
+                        raise
+                    logger.warning("The feature cache %s is useless, starting anew: %s", self.path, error)
+                    self._remove(seen)
+                return self._connected(work)
+        except (OSError, sqlite3.Error) as error:
+            # Not tried again, since each attempt may have to wait for a lock.
+            logger.warning("Going on without the feature cache %s: %s", self.path, error)
+            self._usable = False
+            return otherwise
+
+    def _connected(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        if self._identity() is None:
+            self._create()
+        store = sqlite3.connect(
+            f"{self.path.as_uri()}?mode=rw", uri=True, timeout=SECONDS_TO_WAIT, isolation_level="IMMEDIATE"
+        )
+        with contextlib.closing(store):
+            if store.execute("PRAGMA user_version").fetchone() != (SCHEMA_VERSION,):
+                raise _OtherFormatError("it has another version's format")
+            store.execute("PRAGMA secure_delete = ON")  # also for what goes by age: it may be forgotten later
+            store.execute("PRAGMA synchronous = NORMAL")
+            return work(store)
+
+    def _create(self) -> None:
+        """Make the file elsewhere and move it here, so that no one ever sees half of it."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self._locked():
+            if self._identity() is None:
+                fresh = self.path.with_suffix(".new")
+                _unlink(fresh)
+                with contextlib.closing(sqlite3.connect(fresh)) as store:
+                    store.executescript(SCHEMA)
+                _unlink(self.path)
+                fresh.replace(self.path)
+
+    def _remove(self, seen: int | None) -> None:
+        """Remove the file that was seen, but not one that has taken its place since."""
+        if seen is not None:
+            with self._locked():
+                if self._identity() == seen:
+                    _unlink(self.path)
+
+    def _locked(self) -> FileLock:
+        return FileLock(self.path.with_suffix(".lock"), timeout=SECONDS_TO_WAIT)
+
+    def _identity(self) -> int | None:
+        with contextlib.suppress(OSError):
+            return self.path.stat().st_ino
+        return None
+
+    def _bytes(self) -> int:
+        total = 0
+        for path in _files(self.path):
+            with contextlib.suppress(OSError):
+                total += path.stat().st_size
+        return total
+
+
+class NoCache:
+    """The cache that is turned off: it has nothing and keeps nothing."""
+
+    def get_many(self, fingerprint: str, digests: Sequence[bytes]) -> dict[bytes, Vector]:
+        """Find nothing."""
+        return {}
+
+    def put_many(self, fingerprint: str, digests: Sequence[bytes], vectors: npt.NDArray[np.float32]) -> None:
+        """Keep nothing."""
+
+    def delete_many(self, fingerprint: str | None, digests: Sequence[bytes]) -> int:
+        """Delete nothing."""
+        return 0
+
+    def clear(self) -> int:
+        """Free nothing."""
+        return 0
+
+    def stats(self) -> CacheStats:
+        """Nothing, nowhere."""
+        return CacheStats()
+
+
+class _OtherFormatError(sqlite3.DatabaseError):
+    sqlite_errorcode = sqlite3.SQLITE_NOTADB
+
+
+def _is_damage(error: sqlite3.DatabaseError) -> bool:
+    # SQLITE_ERROR is about statements. These are right, so the tables must be wrong.
+    damage = {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+    return getattr(error, "sqlite_errorcode", -1) & 0xFF in damage
+
+
+def _files(path: Path) -> list[Path]:
+    """All the files that SQLite makes of one."""
+    return [path, Path(f"{path}-wal"), Path(f"{path}-shm")]
+
+
+def _unlink(path: Path) -> None:
+    for each in _files(path):
+        each.unlink(missing_ok=True)
+
+
+def _checksum(fingerprint: str, digest: bytes, vector: bytes) -> int:
+    """SQLite does not notice a changed bit in a value, but a wrong vector would be learned for ever."""
+    return zlib.crc32(vector, zlib.crc32(digest, zlib.crc32(fingerprint.encode())))
+
+
+def _delete(store: sqlite3.Connection, fingerprint: str | None, digests: Sequence[bytes]) -> int:
+    keys = [(digest, fingerprint) for digest in digests]
+    store.executemany(f"DELETE FROM vectors WHERE id IN (SELECT id FROM entries {MATCHING})", keys)
+    return store.executemany(f"DELETE FROM entries {MATCHING}", keys).rowcount
+
+
+def _live_bytes(store: sqlite3.Connection) -> int:
+    pages, free, size = (
+        store.execute(f"PRAGMA {name}").fetchone()[0]
+        for name in ("page_count", "freelist_count", "page_size")
+    )
+    return int((pages - free) * size)
+
+
+def _evict(store: sqlite3.Connection, target: float) -> None:
+    """Delete the least recently used entries until no more than `target` bytes are left."""
+    running = (
+        "SELECT id, SUM(bytes + :share) OVER (ORDER BY used, id) - bytes - :share AS before FROM entries"
+    )
+    with store:
+        store.execute("BEGIN IMMEDIATE")  # two processes must not both make room for the same excess
+        while (excess := (live := _live_bytes(store)) - target) > 0:
+            entries, payload = store.execute("SELECT COUNT(*), TOTAL(bytes) FROM entries").fetchone()
+            if entries == 0:
+                return
+            # The file is more than its vectors: keys, index and margins are shared out among the entries.
+            values = {"share": (live - payload) / entries, "excess": excess}
+            oldest = store.execute(f"SELECT id FROM ({running}) WHERE before < :excess", values).fetchall()
+            store.executemany("DELETE FROM vectors WHERE id = ?", oldest)
+            store.executemany("DELETE FROM entries WHERE id = ?", oldest)
+
+
+def _shrink(store: sqlite3.Connection) -> None:
+    """Give free pages back to the disk, and leave no old page in the write-ahead log."""
+    store.executescript("PRAGMA incremental_vacuum")  # execute() would free a single page
+    busy, *_ = store.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    if busy:
+        logger.warning(
+            "The feature cache is being read: what was deleted leaves the disk with the next write"
+        )
