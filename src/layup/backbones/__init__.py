@@ -1,0 +1,23 @@
+"""Backbones: frozen networks that give one vector per layer.
+
+`load_backbone` takes a name: one that comes with layup (`BACKBONES`), any of timm, or `hf:` with a model of
+Hugging Face. `Backbone.from_module` takes a network of your own.
+"""
+
+import layup.compat  # noqa: F401  # first, for all modules here: timm imports torchvision
+from layup.backbones.backbone import Activations, Backbone, Layer
+from layup.backbones.loading import BACKBONES, load_backbone
+from layup.backbones.pooling import Pooling
+from layup.backbones.preprocessing import Preprocessing
+from layup.backbones.timm_models import timm_names
+
+__all__ = [
+    "BACKBONES",
+    "Activations",
+    "Backbone",
+    "Layer",
+    "Pooling",
+    "Preprocessing",
+    "load_backbone",
+    "timm_names",
+]

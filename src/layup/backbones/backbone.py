@@ -1,0 +1,309 @@
+"""A frozen network as a reader of images: one vector per layer."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any, TypeVar
+
+import torch
+from PIL import Image
+from torch import Tensor, nn
+
+from layup.backbones.names import unknown_among_many
+from layup.backbones.pooling import Pooling, first_tensor
+from layup.backbones.preprocessing import Preprocessing
+from layup.errors import InputError
+
+T = TypeVar("T")
+
+NETWORK = ""  # the name of the network among its own modules, as torch has it
+HEAD = "head"  # the name of the embedding where it counts as a layer of its own
+TOKEN_LAYERS = 6  # the paper's k, for networks of tokens
+MAP_LAYERS_SHARE = 0.35  # of the depth, for networks of maps, whose depth varies from 4 to 200
+
+# Hooks stay on the shared modules during a forward pass, where another thread's pass would also trigger
+# them. One pass keeps the whole device busy, so that taking turns costs nothing.
+_one_pass_at_a_time = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A module whose output is read, and how many values an image it gives."""
+
+    name: str
+    width: int
+
+
+@dataclass(frozen=True)
+class Activations:
+    """What a backbone saw in a batch: (B, width) a layer, shallow to deep, and the embedding (B, width)."""
+
+    layers: tuple[Tensor, ...]
+    embedding: Tensor
+
+
+class Backbone:
+    """A frozen pre-trained network that turns images into one vector per layer and a final embedding.
+
+    Usually made by `load_backbone`, or by `Backbone.from_module` for a network of your own. A call costs one
+    forward pass: hooks reduce each layer's output to its vector as it passes, and are gone afterwards.
+
+    >>> from layup.backbones import load_backbone
+    >>> backbone = load_backbone("vit-nano")
+    >>> backbone
+    Backbone('vit-nano', 12 layers, 64 × 64 pixels)
+    >>> from PIL import Image
+    >>> batch = backbone.preprocess(Image.new("RGB", (80, 60))).unsqueeze(0)
+    >>> activations = backbone(batch)
+    >>> len(activations.layers), activations.layers[-1].shape, activations.embedding.shape
+    (12, torch.Size([1, 128]), torch.Size([1, 128]))
+
+    Attributes:
+        name: What it is called, such as "bundled" or a full timm name.
+        spec: The keyword arguments of `load_backbone` that rebuild it, as plain JSON values; None for a
+            module of your own.
+        network: The `nn.Module`, frozen and in eval mode; images in, embedding out.
+        preprocessing: How images are made ready for it.
+        layers: The layers, shallow to deep.
+        embedding_width: How many values the embedding has.
+        default_k: How many of the last layers to use if nothing else is said.
+        device: Where it runs.
+    """
+
+    def __init__(
+        self,
+        network: nn.Module,
+        layers: Sequence[str],
+        preprocessing: Preprocessing,
+        *,
+        name: str,
+        architecture: str,
+        spec: dict[str, Any] | None = None,
+        pooling: Pooling | None = None,
+        embedding: str | None = None,
+        head_is_layer: bool = False,
+        default_k: int | None = None,
+        device: str | torch.device | None = None,
+    ) -> None:
+        self.name = name
+        self.architecture = architecture
+        self.spec = spec
+        self.preprocessing = preprocessing
+        self.device = torch.device("cpu" if device is None else device)
+        self.network = network.to(self.device, torch.float32).eval().requires_grad_(False)
+        self._names = _known(self.network, layers)
+        self._embedding = NETWORK if embedding is None else _known(self.network, [embedding])[0]
+
+        outputs = self._dry_run()
+        if self._embedding not in outputs:  # the network gives something else than a tensor
+            self._embedding = self._names[-1]
+        pooling = Pooling.of(network) if pooling is None else pooling
+        square = preprocessing.size[0] == preprocessing.size[1]
+        self._poolings = {
+            name: pooling.fitted(tuple(output.shape)) if square else pooling
+            for name, output in outputs.items()
+        }
+        deepest = self._names[-1]
+        gives_maps = outputs[deepest].ndim == 4
+        # On a CPU convolutions run faster with the channels innermost; tokens have no such choice.
+        innermost = gives_maps and not self._poolings[deepest].channels_last and self.device.type == "cpu"
+        self._memory_format = torch.channels_last if innermost else torch.contiguous_format
+        self.network.to(memory_format=self._memory_format)  # type: ignore[call-overload]
+
+        widths = {name: pool(outputs[name]).shape[1] for name, pool in self._poolings.items()}
+        self.layers = tuple(Layer(name, widths[name]) for name in self._names)
+        self.embedding_width = widths[self._embedding]
+        self._head_is_layer = head_is_layer and self.embedding_width != widths[deepest]
+        if self._head_is_layer:
+            self.layers += (Layer(HEAD, self.embedding_width),)
+        if default_k is None:
+            share = max(1, round(self.depth * MAP_LAYERS_SHARE))
+            default_k = share if gives_maps else min(TOKEN_LAYERS, self.depth)
+        self.default_k = default_k
+
+    @classmethod
+    def from_module(
+        cls,
+        module: nn.Module,
+        layers: Sequence[str],
+        preprocessing: Preprocessing,
+        *,
+        embedding: str | None = None,
+        pooling: Pooling | None = None,
+        device: str | torch.device | None = None,
+    ) -> Backbone:
+        """Any network, with the names of the modules to read, shallow to deep.
+
+        The module itself is used, not a copy: it is frozen and put in eval mode. The embedding is the
+        output of the module named by `embedding`; without it, that of the network or, if that is no tensor,
+        of the last layer.
+
+        >>> network = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Conv2d(4, 5, 3))
+        >>> backbone = Backbone.from_module(network, ["1", "2"], Preprocessing((8, 8), (8, 8), "squash"))
+        >>> backbone.layers
+        (Layer(name='1', width=4), Layer(name='2', width=5))
+        """
+        return cls(
+            module,
+            layers,
+            preprocessing,
+            name=type(module).__name__,
+            architecture=_describe(module),
+            pooling=pooling,
+            embedding=embedding,
+            device=device,
+        )
+
+    @property
+    def depth(self) -> int:
+        """How many layers there are."""
+        return len(self.layers)
+
+    def last(self, k: int) -> tuple[str, ...]:
+        """The names of the last k layers, shallow to deep.
+
+        >>> from layup.backbones import load_backbone
+        >>> load_backbone("vit-nano").last(2)
+        ('blocks.10', 'blocks.11')
+        """
+        if not 1 <= k <= self.depth:
+            wrong = "asks for more layers than" if k > self.depth else "is no number of layers for"
+            has = " has" if k > self.depth else ""
+            raise InputError(
+                f"k = {k} {wrong} {self.name!r}{has}: it has {self.depth} "
+                f"({self.layers[0].name} … {self.layers[-1].name}). Use k between 1 and {self.depth}."
+            )
+        return tuple(layer.name for layer in self.layers[-k:])
+
+    def preprocess(self, image: Image.Image) -> Tensor:
+        """An image as the network wants it: float32, (3, height, width)."""
+        rgb = image if image.mode == "RGB" else image.convert("RGB")
+        tensor: Tensor = self.preprocessing.transform(rgb)
+        return tensor
+
+    def __call__(self, batch: Tensor) -> Activations:
+        """Read a batch (B, 3, height, width) of preprocessed images."""
+        expected = (3, *self.preprocessing.size)
+        if batch.ndim != 4 or tuple(batch.shape[1:]) != expected:
+            raise InputError(
+                f"A batch of shape {tuple(batch.shape)} does not fit {self.name!r}, which reads "
+                f"(B, {', '.join(map(str, expected))}). Make it of images that went through `preprocess`."
+            )
+        batch = batch.to(self.device, torch.float32, memory_format=self._memory_format)
+        vectors = _read(self.network, self._poolings, batch)
+        embedding = vectors[self._embedding]
+        layers = tuple(vectors[name] for name in self._names)
+        return Activations((*layers, embedding) if self._head_is_layer else layers, embedding)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hex SHA-256 of all that decides the vectors: architecture, weights, preprocessing, layers, pooling.
+
+        The device, the memory format and the versions of torch and timm have no part in it. Costs one pass
+        over the weights, once; call `refresh` after a change of `network`.
+        """
+        choices = {
+            "architecture": self.architecture,
+            "preprocessing": self.preprocessing.to_dict(),
+            "layers": [layer.name for layer in self.layers],
+            "pooling": {name: asdict(pooling) for name, pooling in self._poolings.items()},
+            "embedding": self._embedding,
+        }
+        digest = hashlib.sha256(json.dumps(choices, sort_keys=True).encode())
+        for name, tensor in sorted(self.network.state_dict().items()):
+            if name.endswith("num_batches_tracked"):  # counts training steps; no output depends on it
+                continue
+            digest.update(f"\n{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
+            digest.update(tensor.cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
+        return digest.hexdigest()
+
+    def refresh(self) -> None:
+        """Have the fingerprint computed anew: `network` was changed, for example by adapters."""
+        self.__dict__.pop("fingerprint", None)
+
+    def __repr__(self) -> str:
+        height, width = self.preprocessing.size
+        return f"Backbone({self.name!r}, {self.depth} layers, {height} × {width} pixels)"
+
+    def _dry_run(self) -> dict[str, Tensor]:
+        """What each module that is read gives for one black image; without the network's, if no tensor."""
+        height, width = self.preprocessing.size
+        batch = torch.zeros(1, 3, height, width, device=self.device)
+        names = dict.fromkeys((*self._names, self._embedding), first_tensor)
+        try:
+            outputs = _read(self.network, names, batch)
+        except (RuntimeError, ValueError, AssertionError) as error:
+            raise InputError(
+                f"{self.name!r} cannot read images of {height} × {width} pixels: {first_line(error)} "
+                "Use another input_size, or none for the network's own."
+            ) from error
+        for name in names:
+            if name not in outputs:
+                raise InputError(
+                    f"Layer {name!r} of {self.name!r} takes no part in the forward pass. Leave it out."
+                )
+            output = outputs[name]
+            if (output is None or output.shape[:1] != (1,)) and name != NETWORK:
+                what = "no tensor" if output is None else f"shape {tuple(output.shape)}"
+                raise InputError(
+                    f"Layer {name!r} of {self.name!r} gives {what} for a batch of one image. "
+                    "Choose layers whose output is a tensor with the batch first."
+                )
+        return {name: output for name, output in outputs.items() if output is not None}
+
+
+def _read(network: nn.Module, readers: Mapping[str, Callable[[object], T]], batch: Tensor) -> dict[str, T]:
+    """What each reader makes of the output of the module it is named for, in one forward pass.
+
+    A module that runs twice keeps its last output.
+    """
+    found: dict[str, T] = {}
+
+    def keep(name: str, read: Callable[[object], T]) -> Callable[[nn.Module, Any, Any], None]:
+        def hook(_module: nn.Module, _inputs: Any, output: Any) -> None:
+            found[name] = read(output)
+
+        return hook
+
+    with _one_pass_at_a_time, torch.inference_mode():
+        # Looked up by name each time, so that a module wrapped later is read with its wrapping.
+        handles = [
+            network.get_submodule(name).register_forward_hook(keep(name, read))
+            for name, read in readers.items()
+        ]
+        try:
+            network(batch)
+        finally:
+            for handle in handles:
+                handle.remove()
+    return found
+
+
+def _known(network: nn.Module, names: Sequence[str]) -> tuple[str, ...]:
+    """The names, if there are any and the network has all of them."""
+    if not names:
+        raise InputError("No layers were given. Name at least one module of the network.")
+    modules = [name for name, _ in network.named_modules() if name]
+    for name in names:
+        if name not in modules:
+            raise unknown_among_many("layer", name, modules, "see `network.named_modules()`")
+    return tuple(names)
+
+
+def _describe(module: nn.Module) -> str:
+    """The classes and settings of a tree of modules, as text."""
+    return "\n".join(
+        f"{name} {type(part).__module__}.{type(part).__qualname__}({part.extra_repr()})"
+        for name, part in module.named_modules()
+    )
+
+
+def first_line(error: Exception) -> str:
+    """The first sentence of somebody else's error, to quote in ours."""
+    text = str(error).strip().partition("\n")[0] or type(error).__name__
+    return text if text.endswith((".", "!", "?")) else text + "."

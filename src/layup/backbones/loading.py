@@ -1,0 +1,85 @@
+"""From a name to a backbone."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import timm
+import torch
+
+from layup.backbones.backbone import Backbone, first_line
+from layup.backbones.bundled import load_bundled
+from layup.backbones.huggingface import PREFIX, load_huggingface
+from layup.backbones.names import unknown_among_many
+from layup.backbones.preprocessing import as_size
+from layup.backbones.timm_models import load_timm
+from layup.backbones.vit_nano import load_vit_nano
+from layup.errors import InputError
+from layup.registry import Registry
+
+BACKBONES: Registry[Backbone] = Registry("backbone")
+BACKBONES.register("bundled")(load_bundled)
+BACKBONES.register("vit-nano")(load_vit_nano)
+
+
+def load_backbone(
+    name: str = "bundled",
+    *,
+    weights: str | os.PathLike[str] | None = None,
+    input_size: int | Sequence[int] | None = None,
+    device: str | torch.device | None = None,
+) -> Backbone:
+    """A backbone by name.
+
+    Args:
+        name: "bundled" or "vit-nano", which come with layup; any name of timm, such as
+            "vit_base_patch16_224.augreg_in21k"; or "hf:" and a name or folder of Hugging Face.
+        weights: A file with the weights (timm only), instead of a download.
+        input_size: Pixels, one number or (height, width), instead of the network's own size.
+        device: Such as "cpu" or "cuda:1"; by default a GPU if there is one.
+
+    >>> load_backbone()
+    Backbone('bundled', 17 layers, 160 × 160 pixels)
+    >>> load_backbone(**load_backbone("vit-nano").spec)
+    Backbone('vit-nano', 12 layers, 64 × 64 pixels)
+    """
+    size = None if input_size is None else as_size(input_size)
+    where = _choose_device(device)
+    if name in BACKBONES or name.startswith(PREFIX):
+        if weights is not None:
+            instead = (
+                "hf:FOLDER" if name.startswith(PREFIX) else "a timm name, such as 'tf_efficientnet_lite0'"
+            )
+            raise InputError(
+                f"{name!r} has its own weights and takes no file ({str(weights)!r}). "
+                f"Leave weights out, or use {instead}."
+            )
+        if name in BACKBONES:
+            return BACKBONES[name](input_size=size, device=where)
+        return load_huggingface(name, input_size=size, device=where)
+    architectures = timm.list_models()  # without those that timm has renamed
+    if name.partition(".")[0] not in architectures:
+        raise unknown_among_many(
+            "backbone",
+            name,
+            [*BACKBONES, *architectures],
+            f"{', '.join(BACKBONES)}, hf:NAME, and the names of timm (see `layup backbones`)",
+        )
+    # The whole path, so that the spec holds in another working directory.
+    file = None if weights is None else str(Path(weights).absolute())
+    return load_timm(name, weights=file, input_size=size, device=where)
+
+
+def _choose_device(device: str | torch.device | None) -> torch.device:
+    if device is None:
+        if torch.cuda.is_available():
+            return torch.device("cuda")
+        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+    try:
+        return torch.device(device)
+    except RuntimeError as error:
+        raise InputError(
+            f"Unknown device {device!r}: {first_line(error)} Use 'cpu', 'cuda', 'cuda:1' or 'mps'."
+        ) from error

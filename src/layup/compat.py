@@ -1,0 +1,28 @@
+"""torchvision, also where its compiled operators do not fit the installed torch.
+
+A torchvision built for CUDA beside a CPU torch cannot load its compiled library, and then stops at
+its first reference to one of its own operators (`operator torchvision::nms does not exist`). layup uses
+none of them, so their declaration is all that is missing. Import this module before torchvision or timm;
+where torchvision works by itself, it does nothing.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import torch
+
+try:
+    # First the plain import: to declare an operator that the compiled library also declares is an error.
+    import torchvision
+except RuntimeError as error:
+    if "torchvision::nms" not in str(error):
+        raise
+    # Parts that were imported before the failure remember that there are no operators.
+    for module in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
+        del sys.modules[module]
+    for operator in ("nms", "qnms"):
+        torch.library.define(
+            f"torchvision::{operator}", "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
+        )
+    import torchvision  # noqa: F401
