@@ -1,0 +1,403 @@
+"""The command line: typed commands, no logic. PyTorch is imported by those commands that need it."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from layup import console, storage
+from layup.errors import InputError, LayupError
+
+if TYPE_CHECKING:
+    from layup.model import LayUP
+
+app = typer.Typer(
+    name="layup",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    help="""
+    Teach a frozen pre-trained model new classes for ever: no forgetting, no training, no stored images.
+
+    [bold]Start here[/]
+
+      layup demo                                  see it work, offline, in a minute
+      layup learn photos/ --to m.layup            photos/tabby/*.jpg, photos/tiger/*.jpg, …
+      layup learn more-photos/ --to m.layup       new classes, or more of the old ones, at any time
+      layup predict m.layup holiday/*.jpg         what is on these?
+    """,
+)
+
+Photos = Annotated[Path, typer.Argument(help="A folder with one folder of photos for each class.")]
+Model = Annotated[Path, typer.Argument(help="A .layup file.", metavar="MODEL")]
+Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first bad file instead of skipping it.")]
+NoCache = Annotated[bool, typer.Option("--no-cache", help="Neither read nor write the feature cache.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+Workers = Annotated[int | None, typer.Option(help="Processes that decode photos. Default: by need.", min=0)]
+
+
+@app.command()
+def learn(
+    photos: Photos,
+    to: Annotated[Path, typer.Option(help="The model file: made if missing, extended if there.")],
+    backbone: Annotated[
+        str | None,
+        typer.Option(help="bundled (default), vit-nano, any timm name with its tag, or hf:NAME."),
+    ] = None,
+    weights: Annotated[Path | None, typer.Option(help="A local weights file for a timm backbone.")] = None,
+    input_size: Annotated[int | None, typer.Option(help="Side of the square input, in pixels.")] = None,
+    k: Annotated[
+        int | None, typer.Option(help="How many of the last layers. Default: the backbone's.")
+    ] = None,
+    lam: Annotated[
+        str | None, typer.Option(help="Ridge parameter λ: search (default, the paper's), gcv, or a number.")
+    ] = None,
+    balance: Annotated[
+        bool | None,
+        typer.Option("--balance/--no-balance", help="Treat small and large classes alike. Default: on."),
+    ] = None,
+    strict: Strict = False,
+    no_cache: NoCache = False,
+    workers: Workers = None,
+) -> None:
+    """Learn classes from folders of photos, into a new model or an old one.
+
+      layup learn photos/ --to m.layup                       photos/CLASS/*.jpg
+      layup learn more/ --to m.layup                         go on with the same model, any time
+      layup learn photos/ --to v.layup --backbone vit-nano   another network
+
+    The photos themselves are not kept. What is: one sum per class and one matrix.
+    """
+    from layup.images import class_folders
+    from layup.model import LayUP
+
+    paths, labels = class_folders(photos)
+    with storage.locked(to, on_wait=lambda: console.remark(f"Waiting: another process is using '{to}' …")):
+        wanted = {"backbone": backbone, "weights": weights, "input_size": input_size, "k": k}
+        if to.exists():
+            model = LayUP.load(to, cache=not no_cache, workers=workers)
+            _require_same(model, to, wanted)
+        else:
+            model = LayUP(_backbone(backbone, weights, input_size), k, cache=not no_cache, workers=workers)
+        model.configure(lam=None if lam is None else _number_or_rule(lam), balance=balance)
+        done = model.learn(paths, labels, strict=strict)
+        model.save(to)
+    console.lesson("", done.counts, model.counts_, "learned")
+    console.report_bad(done.bad, paths)
+    rule = "from the sums, when needed" if model.lam == "gcv" else f"{model.lambda_:g}"
+    known, learned = len(model.classes_), sum(model.counts_.values())
+    console.out.print(f"{to} now knows {known:,} classes from {learned:,} photos; λ = {rule}.")
+
+
+@app.command()
+def predict(
+    model: Model,
+    images: Annotated[list[Path], typer.Argument(help="Image files, or folders of them.")],
+    as_json: AsJson = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV instead of a table.")] = False,
+    strict: Strict = False,
+    no_cache: NoCache = False,
+    workers: Workers = None,
+) -> None:
+    """Say what is on photos.
+
+    layup predict m.layup a.jpg b.jpg
+    layup predict m.layup holiday/ --csv > answers.csv
+    layup predict m.layup a.jpg --json            a list of objects with path, label and scores
+    """
+    from layup.images import find_images
+    from layup.model import LayUP
+
+    if as_json and as_csv:
+        raise InputError("Give --json or --csv, not both.")
+    loaded = LayUP.load(model, cache=not no_cache, workers=workers)
+    paths = [file for path in images for file in (find_images(path) if path.is_dir() else [path])]
+    found = loaded.extract(paths)
+    _require_usable(found, paths, strict)
+    style = "json" if as_json else "csv" if as_csv else "table"
+    console.predictions([paths[i] for i in found.kept], loaded.classes_, loaded.score(found), style)
+    console.report_bad(found.bad, paths)
+
+
+@app.command()
+def evaluate(
+    model: Model,
+    photos: Photos,
+    picture: Annotated[
+        Path | None, typer.Option(help="Where to draw the confusion matrix. Default: MODEL-confusion.png.")
+    ] = None,
+    as_json: AsJson = False,
+    strict: Strict = False,
+    no_cache: NoCache = False,
+    workers: Workers = None,
+) -> None:
+    """Measure a model on photos that it has not learned: accuracy, by class, and what it confuses.
+
+    layup evaluate m.layup test-photos/
+    """
+    import numpy as np
+
+    from layup import metrics, plots
+    from layup.images import class_folders
+    from layup.model import LayUP
+
+    paths, labels = class_folders(photos)
+    loaded = LayUP.load(model, cache=not no_cache, workers=workers)
+    found = loaded.extract(paths)
+    _require_usable(found, paths, strict)
+    truth = [labels[i] for i in found.kept]
+    answers = np.array(loaded.classes_)[loaded.score(found).argmax(axis=1)].tolist()
+    overall = metrics.accuracy(truth, answers)
+    by_class = metrics.per_class_accuracy(truth, answers)
+    drawn = picture or Path(f"{model.stem}-confusion.png")
+    plots.confusion_matrix(drawn, *metrics.confusion(truth, answers))
+    if as_json:
+        console.print_json(
+            {"accuracy": overall, "images": len(truth), "per_class": by_class, "picture": str(drawn)}
+        )
+    else:
+        console.accuracies(by_class, {label: truth.count(label) for label in by_class})
+        console.out.print(f"Accuracy {overall:.3f} on {len(truth):,} photos. Confusion matrix: {drawn}")
+    unknown = sorted(set(truth) - set(loaded.classes_))
+    if unknown:
+        console.remark(f"Never learned, so always wrong: {', '.join(unknown)}.")
+    console.report_bad(found.bad, paths)
+
+
+@app.command()
+def forget(
+    model: Model, photos: Photos, strict: Strict = False, no_cache: NoCache = False, workers: Workers = None
+) -> None:
+    """Un-learn photos exactly: the model becomes what it would be without them.
+
+      layup forget m.layup withdrawn/               withdrawn/CLASS/*.jpg, as they were learned
+
+    λ stays as it is. A class whose last photo goes disappears. Cached features of the photos are deleted.
+    """
+    from layup.images import class_folders
+    from layup.model import LayUP
+
+    paths, labels = class_folders(photos)
+    with storage.locked(model, on_wait=lambda: console.remark(f"Waiting: another process uses '{model}' …")):
+        loaded = LayUP.load(model, cache=not no_cache, workers=workers)
+        done = loaded.forget(paths, labels, strict=strict)
+        loaded.save(model)
+    console.lesson("", done.counts, loaded.counts_, "forgotten")
+    console.report_bad(done.bad, paths)
+    console.out.print(f"λ is kept: {loaded.lam if loaded.lam == 'gcv' else f'{loaded.lambda_:g}'}.")
+
+
+@app.command()
+def merge(
+    models: Annotated[list[Path], typer.Argument(help="Two or more .layup files.", metavar="MODELS...")],
+    to: Annotated[Path, typer.Option(help="Where to write the merged model.")],
+    base: Annotated[
+        Path | None, typer.Option(help="The model from which all of them were grown, if they share lessons.")
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace another model at --to.")] = False,
+) -> None:
+    """Add up models from several machines, exactly as if one had learned everything.
+
+    layup merge berlin.layup lima.layup --to both.layup
+    layup merge a.layup b.layup --base old.layup --to new.layup     both were grown from old.layup
+    """
+    from layup.model import LayUP
+
+    if len(models) < 2:
+        raise InputError(f"Merging takes at least two models, and here is {len(models)}.")
+    if to.exists() and to not in models and not overwrite:
+        raise InputError(f"'{to}' exists already. Give another --to, or --overwrite to replace it.")
+    with storage.locked(to, on_wait=lambda: console.remark(f"Waiting: another process is using '{to}' …")):
+        merged, *others = (LayUP.load(path) for path in models)
+        ancestor = LayUP.load(base) if base else None
+        for other in others:
+            merged.merge(other, ancestor)
+        merged.save(to)
+    console.out.print(
+        f"{to} knows {len(merged.classes_):,} classes from {sum(merged.counts_.values()):,} photos."
+    )
+
+
+@app.command()
+def info(model: Model, as_json: AsJson = False) -> None:
+    """Show what a model file holds.
+
+    layup info m.layup
+    """
+    header = storage.read_header(model, "model")
+    if as_json:
+        console.print_json(header)
+    else:
+        console.information(header, model)
+
+
+@app.command()
+def backbones(
+    search: Annotated[str, typer.Argument(help="Part of a timm name, such as vit_base.")] = "",
+) -> None:
+    """List the networks that can be used.
+
+    layup backbones                 those that work offline
+    layup backbones vit_base        timm's pre-trained weights whose name contains vit_base
+    """
+    from layup.backbones import BACKBONES, load_backbone, timm_names
+
+    if search:
+        names = timm_names(search)
+        if not names:
+            raise InputError(
+                f"No pre-trained network of timm has {search!r} in its name. Try a shorter part."
+            )
+        console.table("", ["--backbone"], [[name] for name in names])
+        return
+    rows = []
+    for name in BACKBONES:
+        network = load_backbone(name)
+        height, width = network.preprocessing.size
+        values = sum(layer.width for layer in network.layers)
+        used = console.share(network.default_k, network.depth)
+        rows.append([name, f"{height} × {width}", str(network.depth), f"{values:,}", used])
+    console.table("", ["--backbone", "pixels", "layers", "values", "default k"], rows)
+    console.out.print(
+        "Also: any timm name with its weights' tag, downloaded once (layup backbones vit_base), "
+        "and hf:NAME or hf:FOLDER (needs the extra: pip install 'layup-cl\\[hf]')."
+    )
+
+
+cache_app = typer.Typer(help="Show or clear the store of features that were computed already.")
+app.add_typer(cache_app, name="cache")
+
+
+@cache_app.callback(invoke_without_command=True)
+def cache(context: typer.Context) -> None:
+    """Show the store of features that were computed already; 'layup cache clear' empties it.
+
+    Its folder is that of the environment variable LAYUP_CACHE, its limit LAYUP_CACHE_LIMIT (such as 2GB).
+    """
+    if context.invoked_subcommand:
+        return
+    from layup.cache import FeatureCache
+
+    stats = FeatureCache().stats()
+    console.facts(
+        {
+            "file": stats.path,
+            "size": f"{console.size_of(stats.bytes)} of at most {console.size_of(stats.limit)}",
+            "images": f"{stats.entries:,}",
+        }
+    )
+
+
+@cache_app.command()
+def clear() -> None:
+    """Delete all cached features. Nothing learned is lost; images are read again when needed."""
+    from layup.cache import FeatureCache
+
+    console.out.print(f"Freed {console.size_of(FeatureCache().clear())}.")
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for the picture, the model and a few images.")] = Path(
+        "demo"
+    ),
+) -> None:
+    """See it work, offline: ten digits in five tasks, two new classes at a time, nothing forgotten."""
+    from rich.live import Live
+    from rich.table import Table
+
+    from layup import plots
+    from layup.demo import demo_models, digits_tasks, run_demo, save_examples
+
+    started = time.monotonic()
+    tasks = digits_tasks()
+    models = demo_models()
+    _make_folder(out)
+    series: dict[str, list[float]] = {name: [] for name in models}
+    table = Table(
+        "task", "new classes", *models, title="Average accuracy on all digits so far", title_justify="left"
+    )
+    with Live(table, console=console.out):
+        for task, averages in zip(tasks, run_demo(models, tasks), strict=True):
+            for name, value in averages.items():
+                series[name].append(value)
+            table.add_row(
+                str(len(table.rows) + 1),
+                " ".join(task.classes),
+                *(f"{value:.3f}" for value in averages.values()),
+            )
+    picture, model = out / "curves.png", out / "digits.layup"
+    plots.curves(picture, series, "Ten digits, two at a time", "average accuracy")
+    models[list(models)[-1]].save(model)
+    examples = save_examples(out / "images", tasks[0])
+    console.out.print(f"Done in {time.monotonic() - started:.0f} s. Picture: {picture}. Model: {model}. Try:")
+    console.out.print(f"  layup predict {model} {examples[0].parent}", soft_wrap=True)
+
+
+def main() -> None:
+    """Run a command; every foreseen failure is a sentence and a non-zero exit code."""
+    logging.getLogger("layup").setLevel(logging.ERROR)  # the commands report what was skipped themselves
+    try:
+        app()
+    except LayupError as error:
+        console.fail(str(error))
+        sys.exit(1)
+    except OSError as error:
+        console.fail(f"{error.strerror or error}: {error.filename or 'a file or pipe'}")
+        sys.exit(1)
+    except MemoryError:
+        console.fail("There is not enough memory. Use a smaller k, or fewer photos in one lesson.")
+        sys.exit(1)
+
+
+def _backbone(name: str | None, weights: Path | None, input_size: int | None) -> Any:
+    from layup.backbones import load_backbone
+
+    return load_backbone(name or "bundled", weights=weights, input_size=input_size)
+
+
+def _require_same(model: LayUP, path: Path, wanted: dict[str, Any]) -> None:
+    """An old model keeps its backbone and k: asking for others is a mistake."""
+    recorded = model.backbone_.spec or {}
+    have = {
+        "backbone": model.backbone_.name,
+        "weights": recorded.get("weights"),
+        "input_size": model.backbone_.preprocessing.size[0],
+        "k": len(model.statistics_.layers),
+    }
+    for option, value in wanted.items():
+        if value is not None and str(value) != str(have[option]):
+            flag = "--" + option.replace("_", "-")
+            raise InputError(
+                f"'{path}' was made with {flag} {have[option]}, not {value}. A model keeps these for ever: "
+                f"leave {flag} out, or start a new model with another --to."
+            )
+
+
+def _number_or_rule(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _require_usable(found: Any, paths: list[Path], strict: bool) -> None:
+    if not paths:
+        raise InputError("There are no image files in what was given.")
+    if found.bad and (strict or not len(found.kept)):
+        raise InputError(found.bad[0].reason)
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"Cannot make the folder '{folder}' ({error.strerror}). Choose another --out."
+        ) from error

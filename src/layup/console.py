@@ -1,0 +1,161 @@
+"""What the command line prints: tables for people on standard output, remarks on standard error."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from layup.features import BadImage
+    from layup.statistics import Floats
+
+MANY = 40
+"""Tables for people stop here; files and --json hold everything."""
+
+out = Console(highlight=False)
+err = Console(stderr=True, highlight=False)
+
+
+def remark(text: str) -> None:
+    """A sentence beside the result."""
+    err.print(escape(text), soft_wrap=True)
+
+
+def fail(text: str) -> None:
+    """Why it did not work."""
+    err.print(f"[bold red]Error:[/] {escape(text)}", soft_wrap=True)
+
+
+def print_json(value: object) -> None:
+    """Exactly one JSON value on standard output."""
+    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
+
+
+def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A table; columns whose name ends in a colon-free number word are not guessed: text left, rest right."""
+    drawn = Table(title=title or None, title_justify="left", title_style="bold")
+    for i, column in enumerate(columns):
+        drawn.add_column(column, justify="left" if i == 0 else "right", overflow="fold")
+    for row in rows[:MANY]:
+        drawn.add_row(*map(escape, row))
+    out.print(drawn)
+    if len(rows) > MANY:
+        out.print(f"… and {len(rows) - MANY:,} more rows.")
+
+
+def facts(values: Mapping[str, object]) -> None:
+    """Names and values, one pair a line."""
+    drawn = Table.grid(padding=(0, 2))
+    for name, value in values.items():
+        drawn.add_row(f"[bold]{escape(name)}[/]", escape(str(value)))
+    out.print(drawn)
+
+
+def report_bad(bad: Sequence[BadImage], paths: Sequence[Path]) -> None:
+    """How many files were skipped, which, and why."""
+    if not bad:
+        return
+    remark(f"Skipped {len(bad)} of {len(paths)} files (--strict stops instead):")
+    for one in bad[:MANY]:
+        remark(f"  {one.reason}")
+    if len(bad) > MANY:
+        remark(f"  … and {len(bad) - MANY:,} more.")
+
+
+def predictions(paths: Sequence[Path], classes: Sequence[str], scores: Floats, style: str) -> None:
+    """One row an image, best answer first; `style` is table, json or csv."""
+    best = scores.argmax(axis=1).tolist()
+    if style == "json":
+        print_json(
+            [
+                {"path": str(path), "label": classes[b], "scores": dict(zip(classes, row, strict=True))}
+                for path, b, row in zip(paths, best, scores.tolist(), strict=True)
+            ]
+        )
+    elif style == "csv":
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer.writerow(["path", "label", *(f"score:{label}" for label in classes)])
+        for path, b, row in zip(paths, best, scores.tolist(), strict=True):
+            writer.writerow([str(path), classes[b], *row])
+    else:
+        rows = []
+        for path, b, row in zip(paths, best, scores, strict=True):
+            others = [
+                (-score, label) for i, (score, label) in enumerate(zip(row, classes, strict=True)) if i != b
+            ]
+            second = f"{min(others)[1]} {-min(others)[0]:.2f}" if others else ""
+            rows.append([str(path), classes[b], f"{row[b]:.2f}", second])
+        table("", ["image", "label", "score", "next best"], rows)
+
+
+def lesson(title: str, counts: Mapping[str, int], totals: Mapping[str, int], verb: str) -> None:
+    """What a lesson changed, class by class."""
+    rows = [[label, f"{count:,}", f"{totals.get(label, 0):,}"] for label, count in counts.items()]
+    table(title, ["class", verb, "now holds"], rows)
+
+
+def accuracies(per_class: Mapping[str, float], sizes: Mapping[str, int]) -> None:
+    """Accuracy by class, the worst first: that is what people look for."""
+    worst_first = sorted(per_class.items(), key=lambda item: (item[1], item[0]))
+    rows = [[label, f"{sizes[label]:,}", f"{value:.3f}"] for label, value in worst_first]
+    table("", ["class", "images", "accuracy"], rows)
+
+
+def size_of(count: float) -> str:
+    """Bytes as people say them.
+
+    >>> size_of(22_500_000)
+    '22.5 MB'
+    """
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if count < 1000 or unit == "GB":
+            return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
+        count /= 1000
+    raise AssertionError
+
+
+def share(k: int, depth: int) -> str:
+    """K as a count and as a share of the depth.
+
+    >>> share(6, 17)
+    '6 of 17 layers (35 %)'
+    """
+    return f"{k} of {depth} layers ({k / depth:.0%})".replace("%", " %")
+
+
+def information(header: Mapping[str, Any], path: Path) -> None:
+    """All that a model file says of itself."""
+    counts = dict(zip(header["labels"], header["counts"], strict=True))
+    layers = [name for name, _ in header["layers"]]
+    width = sum(width for _, width in header["layers"])
+    settings = header["settings"]
+    values: dict[str, object] = {
+        "file": f"{path} ({size_of(path.stat().st_size)})",
+        "method": header["method"],
+        "backbone": f"{header['backbone']['name']} (fingerprint {header['backbone']['fingerprint'][:12]})",
+        "layers": f"{len(layers)}: {', '.join(layers)}; {width:,} values",
+    }
+    if "lam" in settings:
+        chosen = "from the sums, when needed" if header["lambda"] is None else f"{header['lambda']:g}"
+        values["λ"] = f"{chosen} (rule: {settings['lam']})"
+        values["balance"] = "on" if settings["balance"] else "off"
+    values["learned"] = (
+        f"{sum(counts.values()):,} images of {len(counts):,} classes in {len(header['lessons'])} lessons"
+    )
+    values["versions"] = ", ".join(f"{name} {number}" for name, number in header["versions"].items())
+    facts(values)
+    table("", ["class", "images"], [[label, f"{count:,}"] for label, count in counts.items()])
+    single = [label for label, count in counts.items() if count == 1]
+    if single:
+        remark(
+            f"Classes of one photo only: {len(single)}. "
+            "For such a class the file holds that photo's feature vector."
+        )

@@ -1,0 +1,103 @@
+"""Numbers → pictures. Matplotlib is imported when the first one is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from layup.errors import StorageError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+INK = "#222222"
+COLOURS = ("#8a8a8a", "#d98032", "#1f6fb4", "#3a9a5b", "#9059a8")
+
+
+def curves(path: str | Path, series: Mapping[str, Sequence[float]], title: str, y_label: str) -> None:
+    """One line a method over tasks 1, 2, …, named at its end rather than in a legend."""
+    figure, axes = _figure(6.4, 4.0)
+    ends = _spread({name: values[-1] for name, values in series.items()}, gap=0.045)
+    for (name, values), colour in zip(series.items(), COLOURS, strict=False):
+        tasks = np.arange(1, len(values) + 1)
+        axes.plot(tasks, values, color=colour, marker="o", linewidth=2, clip_on=False)
+        axes.annotate(
+            f"{name}  {values[-1]:.3f}",
+            (tasks[-1], ends[name]),
+            xytext=(10, 0),
+            textcoords="offset points",
+            va="center",
+            color=colour,
+            fontweight="bold",
+        )
+    lowest = min(min(values) for values in series.values())
+    axes.set_ylim(max(0.0, lowest - 0.08), 1.0)
+    axes.set_xticks(tasks)
+    axes.set_xlabel("tasks learned")
+    axes.set_ylabel(y_label)
+    axes.set_title(title, loc="left", color=INK)
+    axes.grid(axis="y", alpha=0.25)
+    _save(figure, path)
+
+
+def confusion_matrix(path: str | Path, labels: Sequence[str], table: NDArray[np.int64]) -> None:
+    """Rows are true classes, columns the answers; each row adds up to one."""
+    size = len(labels)
+    side = min(max(3.5, 0.32 * size + 2.0), 24.0)
+    figure, axes = _figure(side + 1.0, side)
+    shares = table / np.maximum(table.sum(axis=1, keepdims=True), 1)
+    image = axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
+    if size <= 60:
+        axes.set_xticks(range(size), labels, rotation=90)
+        axes.set_yticks(range(size), labels)
+    if size <= 25:
+        for i, j in np.argwhere(table):
+            axes.text(
+                j,
+                i,
+                str(table[i, j]),
+                ha="center",
+                va="center",
+                fontsize=8,
+                color="white" if shares[i, j] > 0.5 else INK,
+            )
+    axes.set_xlabel("answer")
+    axes.set_ylabel("truth")
+    figure.colorbar(image, ax=axes, fraction=0.046, pad=0.03, label="share of the true class")
+    _save(figure, path)
+
+
+def _figure(width: float, height: float) -> tuple[Figure, Axes]:
+    # Not pyplot: it keeps every figure alive, and needs to know whether there is a screen.
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), dpi=150, layout="constrained")
+    axes = figure.add_subplot()
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    return figure, axes
+
+
+def _spread(values: Mapping[str, float], gap: float) -> dict[str, float]:
+    """The values pushed apart, so that names beside them do not overlap."""
+    placed: dict[str, float] = {}
+    below = -np.inf
+    for name, value in sorted(values.items(), key=lambda item: item[1]):
+        placed[name] = below = max(value, below + gap)
+    return placed
+
+
+def _save(figure: Any, path: str | Path) -> None:
+    try:
+        figure.savefig(path)
+    except OSError as error:
+        raise StorageError(
+            f"Cannot write the picture '{path}' ({error.strerror}). Choose a folder that can be written to."
+        ) from error
+    except ValueError as error:  # an unknown ending
+        raise StorageError(f"Cannot write the picture '{path}': {error}") from error

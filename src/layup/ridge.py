@@ -1,0 +1,215 @@
+"""Ridge regression from sums alone: factorise once, solve for any λ, choose λ.
+
+The classifier is W = (G + λI)⁻¹ c, one column per class, and the scores are s = Φᵀ W (eq. 6). With the
+eigendecomposition G = V diag(s) Vᵀ and A = Vᵀ c,
+
+    W(λ) = V diag(1 / (s + λ)) A,
+
+so one factorisation serves every λ. Both G and c are sums over the same samples, so c lies in the range
+of G: where an eigenvalue is zero, A is zero too. In floating point both are rounding noise there
+(s ≤ d·ε·s_max), and dividing one by the other would ruin the answer for small λ; these directions are
+left out. That makes λ = 0 the minimum-norm solution G⁺c, and W continuous in λ down to it.
+
+All of this is float64: in float32, G + λI with fewer samples than dimensions is not positive definite.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
+from sklearn.model_selection import StratifiedKFold
+
+from layup.statistics import Floats, GramStatistics
+
+LAMBDAS: tuple[float, ...] = (1e-8, *(10.0 ** (exponent / 2) for exponent in range(-8, 7)))
+"""The sixteen values that the paper searches (appendix A.1)."""
+
+FOLDS = 4
+FIRST_LAMBDA = 1.0
+"""λ while no lesson could be searched: what the paper uses where it cannot search."""
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """G = V diag(s) Vᵀ without its zero directions, and A = Vᵀ c.  Costs about 9 d³ operations.
+
+    >>> spectrum = Spectrum.of(np.diag([4.0, 1.0, 0.0]), np.array([[2.0, 1.0, 0.0]]))
+    >>> spectrum.weights(0.0).ravel().tolist()
+    [0.5, 1.0, 0.0]
+    >>> spectrum.weights(1.0).ravel().tolist()
+    [0.4, 0.5, 0.0]
+    """
+
+    vectors: Floats  # V, d × r
+    values: Floats  # s, r
+    targets: Floats  # A, r × C
+
+    @classmethod
+    def of(cls, gram: Floats, prototypes: Floats) -> Spectrum:
+        """Factorise G (d × d) and turn the prototypes (C × d) into its coordinates."""
+        # torch's LAPACK is several times faster here than SciPy's.
+        s, v = (part.numpy() for part in torch.linalg.eigh(torch.from_numpy(gram)))
+        kept = s > rounding_floor(s, len(gram))
+        v = v[:, kept]
+        return cls(v, s[kept], v.T @ prototypes.T)
+
+    def weights(self, lam: float) -> Floats:
+        """W(λ), d × C."""
+        return self.vectors @ (self.targets / (self.values + lam)[:, None])
+
+    def gcv(self, lam: float, total: int) -> float:
+        """Generalised cross-validation of λ after `total` samples, N · RSS / (N − df)².
+
+        One-hot targets make ‖Y‖² = N, and then with b = A²/s (the part of ‖Y‖² along each direction)
+
+            RSS(λ) = (N − Σ b) + Σ b (λ / (s + λ))²          N − df(λ) = (N − r) + Σ λ / (s + λ)
+
+        in which nothing cancels as λ → 0.
+        """
+        explained = (self.targets**2).sum(axis=1) / self.values
+        shrunk = lam / (self.values + lam)
+        residual = max(total - explained.sum(), 0.0) + (explained * shrunk**2).sum()
+        freedom = (total - len(self.values)) + shrunk.sum()
+        return float(total * residual / freedom**2)
+
+    def best_gcv(self, total: int) -> float:
+        """The λ > 0 that minimises `gcv`: the best of a fine grid, refined between its neighbours."""
+        top = float(self.values.max())
+        low = rounding_floor(self.values, len(self.vectors))
+        grid = np.geomspace(low, top, 1 + int(np.ceil(8 * np.log10(top / low))))
+        at = int(np.argmin([self.gcv(lam, total) for lam in grid]))
+        bounds = np.log(grid[max(at - 1, 0)]), np.log(grid[min(at + 1, len(grid) - 1)])
+        found = minimize_scalar(lambda x: self.gcv(np.exp(x), total), bounds=bounds, method="bounded")
+        return float(np.exp(found.x))
+
+
+def rounding_floor(values: Floats, dim: int) -> float:
+    """Eigenvalues up to d·ε·s_max cannot be told from zero."""
+    return dim * np.finfo(np.float64).eps * float(values.max(initial=0.0))
+
+
+def solve(gram: Floats, prototypes: Floats, lam: float) -> Floats:
+    """W = (G + λI)⁻¹ c for one λ ≥ 0, d × C. Costs d³/3 where λ is above rounding, else a `Spectrum`.
+
+    >>> solve(np.diag([4.0, 1.0]), np.array([[2.0, 1.0]]), 1.0).ravel().round(12).tolist()
+    [0.4, 0.5]
+    """
+    d = len(gram)
+    # The trace bounds the largest eigenvalue: above this, G + λI is positive definite after rounding too.
+    if lam <= d * np.finfo(np.float64).eps * np.trace(gram):
+        return Spectrum.of(gram, prototypes).weights(lam)
+    factor, failed = torch.linalg.cholesky_ex(torch.from_numpy(gram + lam * np.eye(d)))
+    if failed:  # rounding of sums that were reverted: rare, and the spectrum copes with it
+        return Spectrum.of(gram, prototypes).weights(lam)
+    return torch.cholesky_solve(torch.from_numpy(prototypes.T.copy()), factor).numpy()
+
+
+def equations(statistics: GramStatistics, balance: bool) -> tuple[Floats, Floats]:
+    """G and c (C × d) to solve with: as they are, or as if all classes had the same number of samples.
+
+    Balanced, with μ_y = c_y / n_y and n̄ = N / C, the scatter within classes stays and every class mean
+    counts n̄ times:  G_b = S_W + n̄ Σ μ_y μ_yᵀ = G + Σ (n̄ − n_y) μ_y μ_yᵀ  and  c_b = n̄ μ_y.
+    Where classes are equal this changes nothing at all.
+    """
+    if not balance or not statistics.labels:
+        return statistics.gram, statistics.prototypes
+    counts = statistics.counts[:, None]
+    mean_count = statistics.total / len(statistics.labels)
+    means = statistics.prototypes / counts
+    gram = statistics.gram + means.T @ ((mean_count - counts) * means)
+    return (gram + gram.T) / 2, mean_count * means
+
+
+@dataclass(frozen=True)
+class Solution:
+    """The classifier that sums stand for: made when first used, since learning alone needs no solving.
+
+    `lam` is a number ≥ 0, or None to take it from the sums by generalised cross-validation.
+    The statistics must not change while the solution is in use.
+    """
+
+    statistics: GramStatistics
+    lam: float | None
+    balance: bool
+
+    @cached_property
+    def _solved(self) -> tuple[float, Floats]:
+        gram, prototypes = equations(self.statistics, self.balance)
+        if self.lam is not None:
+            return self.lam, solve(gram, prototypes, self.lam)
+        spectrum = Spectrum.of(gram, prototypes)
+        lam = spectrum.best_gcv(self.statistics.total) if len(spectrum.values) else FIRST_LAMBDA
+        return lam, spectrum.weights(lam)
+
+    @property
+    def lambda_(self) -> float:
+        """The λ in force."""
+        return self._solved[0] if self.lam is None else self.lam
+
+    @property
+    def weights(self) -> Floats:
+        """W, d × C, columns in the order of `statistics.labels`."""
+        return self._solved[1]
+
+
+@dataclass(frozen=True)
+class LambdaSearch:
+    """What the search saw: the mean accuracy over folds of every λ, and the winner."""
+
+    accuracies: dict[float, Fraction]
+
+    @property
+    def best(self) -> float:
+        """The λ of highest accuracy, the larger one among equals."""
+        return max(self.accuracies, key=lambda lam: (self.accuracies[lam], lam))
+
+
+def search_lambda(
+    history: GramStatistics,
+    features: NDArray[Any],
+    labels: NDArray[Any],
+    *,
+    balance: bool = False,
+    grid: Sequence[float] = LAMBDAS,
+) -> LambdaSearch | None:
+    """The paper's choice of λ (appendix A.1), on the current lesson alone.
+
+    The lesson is cut into four stratified folds in the order given. For each fold, G and c hold the history
+    and the other three folds; every λ is scored by its accuracy on the fold left out, over all classes that
+    the fold's own sums have seen. Accuracies are exact fractions, averaged over folds.
+    None if no class of the lesson has four samples: there is nothing to search on.
+
+    Costs four eigendecompositions and 4·(d² + |grid|·C) operations a sample.
+    """
+    if np.unique(labels, return_counts=True)[1].max(initial=0) < FOLDS:
+        return None
+    with warnings.catch_warnings():  # classes with fewer than four samples are fine: they miss some folds
+        warnings.filterwarnings("ignore", message="The least populated class")
+        held_out = [test for _, test in StratifiedKFold(FOLDS).split(features, labels)]
+    folds = []
+    for rows in held_out:
+        fold = GramStatistics(history.layers)
+        fold.update(features[rows], labels[rows])
+        folds.append(fold)
+    accuracies = dict.fromkeys(grid, Fraction(0))
+    for rows, fold in zip(held_out, folds, strict=True):
+        seen = sum((other for other in folds if other is not fold), start=history)
+        spectrum = Spectrum.of(*equations(seen, balance))
+        # Folds may hold classes that their training part lacks: those answers are wrong by definition.
+        index = {label: i for i, label in enumerate(seen.labels)}
+        truth = np.array([index.get(label, -1) for label in labels[rows].tolist()])
+        z = features[rows].astype(np.float64) @ spectrum.vectors
+        for lam in grid:
+            scores = (z / (spectrum.values + lam)) @ spectrum.targets
+            hits = int((scores.argmax(axis=1) == truth).sum())
+            accuracies[lam] += Fraction(hits, FOLDS * len(rows))
+    return LambdaSearch(accuracies)

@@ -1,0 +1,325 @@
+"""The sums that a model keeps for ever, as an algebra.
+
+For feature vectors Φ (rows of a matrix) with labels y,
+
+    c_y = Σ Φ        over the samples of class y          (prototype sums, eq. 3 without 1/K)
+    n_y = Σ 1        over the samples of class y          (counts)
+    G   = Σ Φ Φᵀ     over all samples                     (Gram matrix, eq. 7)
+
+`ClassSums` holds c and n, `GramStatistics` adds G. Learning is `update`, un-learning is `revert`,
+merging two machines is `+`, taking out a shared part is `−`; none of them needs a sample again, and
+their order does not matter (to float64 rounding). Nothing here knows of images, λ or files' formats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from layup import storage
+from layup.errors import ForgetError, InputError, MismatchError
+from layup.registry import unknown_name
+
+Floats: TypeAlias = NDArray[np.float64]
+Label: TypeAlias = Hashable
+
+CHUNK = 4096
+"""Rows converted to float64 at a time: a lesson of any length needs one chunk of extra memory."""
+
+
+class ClassSums:
+    """One sum of feature vectors and one count per label; labels are kept sorted.
+
+    Args:
+        layers: the width of every block of columns by name, or just the number of columns.
+
+    >>> sums = ClassSums(2)
+    >>> sums.update([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], ["b", "a", "b"])
+    >>> sums.labels, sums.counts.tolist(), sums.prototypes.tolist()
+    (['a', 'b'], [1, 2], [[3.0, 4.0], [6.0, 8.0]])
+    """
+
+    kind = "class sums"
+
+    def __init__(self, layers: Mapping[str, int] | int) -> None:
+        self.layers: dict[str, int] = {"features": layers} if isinstance(layers, int) else dict(layers)
+        self.dim = sum(self.layers.values())
+        self.labels: list[Any] = []
+        self.counts: NDArray[np.int64] = np.zeros(0, np.int64)
+        self.prototypes: Floats = np.zeros((0, self.dim))
+
+    @property
+    def total(self) -> int:
+        """How many samples the sums hold, N."""
+        return int(self.counts.sum())
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of learned state in memory."""
+        return self.prototypes.nbytes + self.counts.nbytes
+
+    def update(self, features: ArrayLike, labels: ArrayLike) -> None:
+        """Learn: add the samples (n × dim) with their n labels."""
+        for x, y in self._chunks(features, labels):
+            self._accumulate(self._sums_of(x, y), +1)
+
+    def revert(self, features: ArrayLike, labels: ArrayLike) -> None:
+        """Un-learn: take samples out again; see `remove`."""
+        gone = type(self)(self.layers)
+        gone.update(features, labels)
+        self.remove(gone)
+
+    def remove(self, part: Self) -> None:
+        """Take other sums out of these; a class left without samples disappears.
+
+        Raises `ForgetError`, and changes nothing, if there were never that many samples of a class.
+        """
+        mine = dict(zip(self.labels, self.counts.tolist(), strict=True))
+        for label, count in zip(part.labels, part.counts.tolist(), strict=True):
+            if (have := mine.get(label, 0)) < count:
+                learned = f"only {have} were learned" if have else "that class was never learned"
+                raise ForgetError(f"Cannot forget {count} images of {label!r}: {learned}.")
+        self._accumulate(part, -1)
+
+    def copy(self) -> Self:
+        """An independent copy."""
+        return self + type(self)(self.layers)
+
+    def __add__(self, other: Self) -> Self:
+        result = type(self)(self.layers)
+        result._accumulate(self, +1)
+        result._accumulate(other, +1)
+        return result
+
+    def __sub__(self, other: Self) -> Self:
+        result = self.copy()
+        result.remove(other)
+        return result
+
+    def select(self, layers: Sequence[str]) -> Self:
+        """The sums that learning with only these layers would have given, without any data.
+
+        >>> sums = ClassSums({"shallow": 1, "deep": 2})
+        >>> sums.update([[1.0, 2.0, 3.0]], ["a"])
+        >>> sums.select(["deep"]).prototypes.tolist()
+        [[2.0, 3.0]]
+        """
+        chosen = type(self)({name: self._width(name) for name in layers})
+        starts = dict(zip(self.layers, np.cumsum([0, *self.layers.values()]), strict=False))
+        columns = [np.arange(starts[name], starts[name] + self.layers[name]) for name in layers]
+        chosen._take(self, np.concatenate(columns) if columns else np.zeros(0, np.int64))
+        return chosen
+
+    def save(self, path: str | Path) -> None:
+        """Write the sums to a file, atomically. Labels must be text, numbers or booleans."""
+        header, arrays = self.state()
+        storage.write(path, self.kind, header, arrays)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read what `save` wrote."""
+        return cls.from_state(*storage.read(path, cls.kind))
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """The sums as a JSON-able header and arrays."""
+        for label in self.labels:
+            if not isinstance(label, str | int | float | bool):
+                raise InputError(f"Cannot save the label {label!r}: labels in files are text or numbers.")
+        header = {
+            "layers": [[name, width] for name, width in self.layers.items()],
+            "labels": self.labels,
+            "counts": self.counts.tolist(),
+        }
+        return header, {"prototypes": self.prototypes}
+
+    @classmethod
+    def from_state(cls, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """The inverse of `state`."""
+        sums = cls(dict(header["layers"]))
+        sums.labels = list(header["labels"])
+        sums.counts = np.array(header["counts"], np.int64)
+        sums.prototypes = np.array(arrays["prototypes"], np.float64)
+        return sums
+
+    # Private: `_sums_of`, `_accumulate` and `_take` are what a richer kind of sums extends.
+
+    def _sums_of(self, x: Floats, y: NDArray[Any]) -> Self:
+        """The sums of one chunk."""
+        sums = type(self)(self.layers)
+        try:
+            names, index = np.unique(y, return_inverse=True)
+        except TypeError:
+            raise InputError(
+                f"Labels of one lesson must be of one type, not a mix: {y.tolist()[:4]}."
+            ) from None
+        order = np.argsort(index, kind="stable")
+        sums.labels = names.tolist()
+        sums.counts = np.bincount(index)
+        sums.prototypes = np.add.reduceat(x[order], np.cumsum([0, *sums.counts[:-1]]), axis=0)
+        return sums
+
+    def _accumulate(self, other: Self, sign: int) -> None:
+        """Add (+1) or subtract (−1) other sums in place, aligned by label; empty classes are dropped."""
+        if self.layers != other.layers:
+            raise MismatchError(
+                f"These sums are of other layers: {_describe(self.layers)} and {_describe(other.layers)}. "
+                "Only sums of the same layers of the same backbone can be combined."
+            )
+        try:
+            labels = sorted({*self.labels, *other.labels})
+        except TypeError:
+            raise MismatchError(
+                f"Labels of one model must be of one type, unlike {self.labels[:2]} and {other.labels[:2]}."
+            ) from None
+        row = {label: i for i, label in enumerate(labels)}
+        counts, prototypes = np.zeros(len(labels), np.int64), np.zeros((len(labels), self.dim))
+        for sums, factor in ((self, 1), (other, sign)):
+            rows = [row[label] for label in sums.labels]
+            counts[rows] += factor * sums.counts
+            prototypes[rows] += factor * sums.prototypes
+        kept = np.flatnonzero(counts)
+        self.labels = [labels[i] for i in kept]
+        self.counts, self.prototypes = counts[kept], prototypes[kept]
+
+    def _take(self, source: Self, columns: NDArray[Any]) -> None:
+        """Become the given columns of the source."""
+        self.labels, self.counts = list(source.labels), source.counts.copy()
+        self.prototypes = source.prototypes[:, columns]
+
+    def _width(self, name: str) -> int:
+        if name not in self.layers:
+            raise unknown_name("layer", name, self.layers)
+        return self.layers[name]
+
+    def _chunks(self, features: ArrayLike, labels: ArrayLike) -> Iterator[tuple[Floats, NDArray[Any]]]:
+        """Checked float64 pieces of the samples."""
+        x, y = np.asarray(features), np.asarray(labels)
+        if x.ndim != 2 or y.ndim != 1:
+            raise InputError(
+                f"Features must be a table (samples × values) and labels a list, "
+                f"but their shapes are {x.shape} and {y.shape}."
+            )
+        if len(x) != len(y):
+            raise InputError(
+                f"There are {len(x)} feature vectors but {len(y)} labels. Give one label for each."
+            )
+        if x.shape[1] != self.dim:
+            raise InputError(
+                f"These features have {x.shape[1]:,} values but the model was built with {self.dim:,} "
+                f"({_describe(self.layers)}). Use the same backbone and k for every lesson."
+            )
+        bad = [i for start in range(0, len(x), CHUNK) for i in _not_finite(x[start : start + CHUNK], start)]
+        if bad:
+            raise InputError(
+                f"Features must be finite numbers, but row {bad[0]} holds NaN or infinity ({len(bad)} such)."
+            )
+        for start in range(0, len(x), CHUNK):
+            yield x[start : start + CHUNK].astype(np.float64), y[start : start + CHUNK]
+
+
+class GramStatistics(ClassSums):
+    """Class sums and the Gram matrix G: all that LayUP ever keeps.
+
+    Memory is 8·(d² + C·d) bytes, whatever the number of samples; learning costs d² operations a sample.
+
+    >>> a, b = GramStatistics(2), GramStatistics(2)
+    >>> a.update([[1.0, 0.0]], ["cat"])
+    >>> b.update([[1.0, 2.0]], ["dog"])
+    >>> both = a + b
+    >>> both.gram.tolist(), both.labels
+    ([[2.0, 2.0], [2.0, 4.0]], ['cat', 'dog'])
+    >>> (both - b).gram.tolist()
+    [[1.0, 0.0], [0.0, 0.0]]
+    """
+
+    kind = "statistics"
+
+    def __init__(self, layers: Mapping[str, int] | int) -> None:
+        super().__init__(layers)
+        self.gram: Floats = np.zeros((self.dim, self.dim))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of learned state in memory."""
+        return super().nbytes + self.gram.nbytes
+
+    def remove(self, part: Self) -> None:
+        """Take other sums out, after checking that what remains could have been learned.
+
+        The scatter within classes, G − Σ c_y c_yᵀ / n_y, is a sum of squares, and must stay one: an image
+        that was never learned, or not under that label, mostly shows as a negative direction (always, while
+        there are fewer samples than dimensions and the image is new; not always beyond). Costs d³/3.
+        """
+        before = self.copy()
+        super().remove(part)
+        # The backbone's float32 rounding may differ between two visits of an image: about 1e-6 of its size.
+        slack = 1e-5 * np.trace(part.gram) + self.dim * np.finfo(float).eps * np.trace(before.gram)
+        if self.total and not _is_positive(self.within_class_scatter(), slack):
+            vars(self).update(vars(before))
+            raise ForgetError(
+                "These images cannot be forgotten: they are not what was learned (another image, label or "
+                "backbone), since the remaining sums would not be those of any images. Nothing was changed."
+            )
+
+    def within_class_scatter(self) -> Floats:
+        """S_W = G − Σ c_y c_yᵀ / n_y: how samples vary around the mean of their class."""
+        return self.gram - self.prototypes.T @ (self.prototypes / self.counts[:, None])
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """The sums as a JSON-able header and arrays, G as one triangle."""
+        header, arrays = super().state()
+        return header, {**arrays, "gram": storage.pack_triangle(self.gram)}
+
+    @classmethod
+    def from_state(cls, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """The inverse of `state`."""
+        sums = super().from_state(header, arrays)
+        sums.gram = storage.unpack_triangle(arrays["gram"], sums.dim)
+        return sums
+
+    def _sums_of(self, x: Floats, y: NDArray[Any]) -> Self:
+        sums = super()._sums_of(x, y)
+        sums.gram = x.T @ x
+        return sums
+
+    def _accumulate(self, other: Self, sign: int) -> None:
+        super()._accumulate(other, sign)
+        if sign > 0:
+            self.gram += other.gram
+        elif self.labels:
+            self.gram -= other.gram
+        else:  # nothing is left: not even rounding
+            self.gram = np.zeros_like(self.gram)
+
+    def _take(self, source: Self, columns: NDArray[Any]) -> None:
+        super()._take(source, columns)
+        self.gram = source.gram[np.ix_(columns, columns)]
+
+
+def _describe(layers: Mapping[str, int]) -> str:
+    """'6 layers × 768', or '3 layers of 192 + 320 + 1280'."""
+    widths = list(layers.values())
+    count = f"{len(widths)} layer{'s' if len(widths) != 1 else ''}"
+    if len(set(widths)) == 1:
+        return f"{count} × {widths[0]}"
+    return f"{count} of {' + '.join(map(str, widths))}"
+
+
+def _not_finite(x: NDArray[Any], start: int) -> list[int]:
+    """Indices of rows that hold NaN or infinity."""
+    if not np.issubdtype(x.dtype, np.number) and x.dtype != bool:
+        raise InputError(f"Features must be numbers, not {x.dtype}.")
+    return (start + np.flatnonzero(~np.isfinite(x).all(axis=1))).tolist()
+
+
+def _is_positive(matrix: Floats, slack: float) -> bool:
+    """Whether a symmetric matrix has no eigenvalue below −slack (one Cholesky factorisation)."""
+    try:
+        np.linalg.cholesky(matrix + slack * np.eye(len(matrix)))
+    except np.linalg.LinAlgError:
+        return False
+    return True
