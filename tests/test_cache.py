@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from layup import cache as cache_module
-from layup.cache import DEFAULT_LIMIT_BYTES, CacheStats, FeatureCache, NoCache
+from layup.cache import CacheStats, FeatureCache, NoCache, parse_bytes
 from layup.errors import InputError
 
 RNG = np.random.default_rng(0)
@@ -130,7 +130,7 @@ def test_the_file_is_made_by_the_first_write(cache):
     assert cache.get_many("net", digests(1)) == {}
     assert cache.delete_many(None, digests(1)) == 0
     assert cache.clear() == 0
-    assert cache.stats() == CacheStats(cache.path, 0, DEFAULT_LIMIT_BYTES, 0, {})
+    assert cache.stats() == CacheStats(cache.path, 0, 10**10, 0, {})
     assert not cache.path.parent.exists()
     cache.put_many("net", digests(1), vectors(1))
     assert cache.path.exists()
@@ -158,7 +158,7 @@ def test_stats(cache):
     stats = cache.stats()
     assert (stats.entries, stats.fingerprints) == (3, {"one": 2, "two": 1})
     assert stats.bytes == cache.path.stat().st_size > 0
-    assert (stats.path, stats.limit) == (cache.path, DEFAULT_LIMIT_BYTES)
+    assert (stats.path, stats.limit) == (cache.path, 10**10)
 
 
 def test_no_cache():
@@ -533,3 +533,15 @@ def test_two_who_see_the_same_damage_replace_it_once(cache):
     os.replace(replacement, cache.path)  # noqa: PTH105
     cache._remove(seen)
     assert numbers_in(cache, 1) == [1]
+
+
+def test_the_limit_comes_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAYUP_CACHE_LIMIT", "1.5MB")
+    assert FeatureCache(tmp_path).limit_bytes == 1_500_000
+    assert FeatureCache(tmp_path, limit_bytes=7).limit_bytes == 7
+
+
+@pytest.mark.parametrize("text", ["", "lots", "-3MB", "2 PB", "1,5GB"])
+def test_a_limit_that_is_no_size_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match="not a number of bytes"):
+        parse_bytes(text)

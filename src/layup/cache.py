@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import re
 import sqlite3
 import time
 import zlib
@@ -24,7 +25,7 @@ from filelock import FileLock
 
 from layup.errors import InputError
 
-DEFAULT_LIMIT_BYTES = 10 * 10**9
+DEFAULT_LIMIT = "10GB"
 SECONDS_TO_WAIT = 30
 SECONDS_BETWEEN_MARKS = 3600  # a use is noted at most so often: else every read would have to write
 SCHEMA_VERSION = 1
@@ -61,9 +62,10 @@ class FeatureCache:
     """Float32 vectors by (fingerprint of the backbone, digest of the image).
 
     The file is `features.sqlite` in the folder `path`, else in that of the environment variable LAYUP_CACHE,
-    else in the user's cache folder; it is made at the first write. Beyond `limit_bytes` the least recently
-    used entries go. Nothing learned is lost with a cache, so it never stops the work: a damaged file gives
-    way to an empty one, and where nothing can be written nothing is; either is logged as a warning.
+    else in the user's cache folder; it is made at the first write. Beyond `limit_bytes`, else the environment
+    variable LAYUP_CACHE_LIMIT (such as 500MB), else 10 GB, the least recently used entries go. Nothing
+    learned is lost with a cache, so it never stops the work: a damaged file gives way to an empty one, and
+    where nothing can be written nothing is; either is logged as a warning.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -73,12 +75,11 @@ class FeatureCache:
     {b'photo': array([1., 1., 1.], dtype=float32)}
     """
 
-    def __init__(
-        self, path: str | os.PathLike[str] | None = None, limit_bytes: int = DEFAULT_LIMIT_BYTES
-    ) -> None:
+    def __init__(self, path: str | os.PathLike[str] | None = None, limit_bytes: int | None = None) -> None:
         folder = path or os.environ.get("LAYUP_CACHE") or platformdirs.user_cache_path("layup")
         self.path = Path(folder).absolute() / "features.sqlite"
-        self.limit_bytes = limit_bytes
+        wanted = os.environ.get("LAYUP_CACHE_LIMIT", "")
+        self.limit_bytes = parse_bytes(wanted or DEFAULT_LIMIT) if limit_bytes is None else limit_bytes
         self._usable = True
 
     def get_many(self, fingerprint: str, digests: Sequence[bytes]) -> dict[bytes, Vector]:
@@ -246,6 +247,18 @@ class NoCache:
     def stats(self) -> CacheStats:
         """Nothing, nowhere."""
         return CacheStats()
+
+
+def parse_bytes(text: str) -> int:
+    """A number of bytes as people write it.
+
+    >>> parse_bytes("500MB"), parse_bytes("2 GB"), parse_bytes("1000")
+    (500000000, 2000000000, 1000)
+    """
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kMGT]?)B?", text.strip())
+    if not match:
+        raise InputError(f"{text!r} is not a number of bytes. Write it like 500MB or 2GB.")
+    return int(float(match[1]) * 1000 ** ("kMGT".index(match[2]) + 1 if match[2] else 0))
 
 
 class _OtherFormatError(sqlite3.DatabaseError):

@@ -309,31 +309,26 @@ def demo(
     ),
 ) -> None:
     """See it work, offline: ten digits in five tasks, two new classes at a time, nothing forgotten."""
-    from rich.live import Live
-    from rich.table import Table
-
     from layup import plots
     from layup.demo import demo_models, digits_tasks, run_demo, save_examples
 
     started = time.monotonic()
+    _make_folder(out)
     tasks = digits_tasks()
     models = demo_models()
-    _make_folder(out)
     series: dict[str, list[float]] = {name: [] for name in models}
-    table = Table(
-        "task", "new classes", *models, title="Average accuracy on all digits so far", title_justify="left"
-    )
-    with Live(table, console=console.out):
-        for task, averages in zip(tasks, run_demo(models, tasks), strict=True):
-            for name, value in averages.items():
-                series[name].append(value)
-            table.add_row(
-                str(len(table.rows) + 1),
-                " ".join(task.classes),
-                *(f"{value:.3f}" for value in averages.values()),
-            )
+    with console.live_table(
+        "Average accuracy on all digits so far", ["task", "new digits", *models], len(tasks) * len(models)
+    ) as (add_row, advance):
+        for name, value in run_demo(models, tasks):
+            series[name].append(value)
+            advance()
+            if name == list(models)[-1]:
+                task = len(series[name])
+                averages = [f"{values[-1]:.3f}" for values in series.values()]
+                add_row(str(task), " and ".join(tasks[task - 1].classes), *averages)
     picture, model = out / "curves.png", out / "digits.layup"
-    plots.curves(picture, series, "Ten digits, two at a time", "average accuracy")
+    plots.curves(picture, series, "Ten digits, learned two at a time", "average accuracy")
     models[list(models)[-1]].save(model)
     examples = save_examples(out / "images", tasks[0])
     console.out.print(f"Done in {time.monotonic() - started:.0f} s. Picture: {picture}. Model: {model}. Try:")
@@ -342,7 +337,7 @@ def demo(
 
 def main() -> None:
     """Run a command; every foreseen failure is a sentence and a non-zero exit code."""
-    logging.getLogger("layup").setLevel(logging.ERROR)  # the commands report what was skipped themselves
+    logging.getLogger("layup.model").setLevel(logging.ERROR)  # commands report what was skipped themselves
     try:
         app()
     except LayupError as error:

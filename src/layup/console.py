@@ -5,12 +5,15 @@ from __future__ import annotations
 import csv
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
+from rich.console import Console, Group
+from rich.live import Live
 from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 from rich.table import Table
 
 if TYPE_CHECKING:
@@ -40,7 +43,7 @@ def print_json(value: object) -> None:
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A table; columns whose name ends in a colon-free number word are not guessed: text left, rest right."""
+    """A table: the first column of text on the left, numbers and answers on the right."""
     drawn = Table(title=title or None, title_justify="left", title_style="bold")
     for i, column in enumerate(columns):
         drawn.add_column(column, justify="left" if i == 0 else "right", overflow="fold")
@@ -49,6 +52,29 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> 
     out.print(drawn)
     if len(rows) > MANY:
         out.print(f"… and {len(rows) - MANY:,} more rows.")
+
+
+@contextmanager
+def live_table(
+    title: str, columns: Sequence[str], steps: int
+) -> Iterator[tuple[Callable[..., None], Callable[[], None]]]:
+    """A table that grows, above a bar of so many steps: gives `add_row` and `advance`.
+
+    Where nobody is looking (a log file, say), each row is a line when it comes, and the table follows.
+    """
+    drawn = Table(*columns, title=title, title_justify="left", title_style="bold")
+    bar = Progress(BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=out)
+    task = bar.add_task("", total=steps)
+
+    def add_row(*cells: str) -> None:
+        drawn.add_row(*cells)
+        if not out.is_terminal:
+            line = " · ".join(f"{name}: {cell}" for name, cell in zip(columns, cells, strict=True))
+            out.print(line, soft_wrap=True)
+
+    with Live(Group(drawn, bar), console=out, transient=True):
+        yield add_row, lambda: bar.advance(task)
+    out.print(drawn)
 
 
 def facts(values: Mapping[str, object]) -> None:

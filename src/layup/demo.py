@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
+from layup.backbones import load_backbone
 from layup.metrics import accuracy, average_accuracy
 from layup.model import NMC, ImageModel, LayUP
 
@@ -49,26 +50,25 @@ def digits_tasks(seed: int = 0) -> list[DigitsTask]:
     return tasks
 
 
-def demo_models(progress: bool | None = None) -> dict[str, ImageModel]:
+def demo_models() -> dict[str, ImageModel]:
     """The three methods: nearest mean, ridge on the last layer, and LayUP."""
-    layup = LayUP(progress=progress)
+    backbone = load_backbone()
     return {
-        "nearest mean": NMC(layup.backbone_, progress=progress),
-        "last layer, k = 1": LayUP(layup.backbone_, k=1, progress=progress),
-        f"LayUP, k = {layup.backbone_.default_k}": layup,
+        "nearest mean": NMC(backbone, progress=False),
+        "last layer, k = 1": LayUP(backbone, k=1, progress=False),
+        f"LayUP, k = {backbone.default_k}": LayUP(backbone, progress=False),
     }
 
 
-def run_demo(models: dict[str, ImageModel], tasks: list[DigitsTask]) -> Iterator[dict[str, float]]:
-    """Learn the tasks one after another; after each, every method's average accuracy on all tasks so far."""
+def run_demo(models: dict[str, ImageModel], tasks: list[DigitsTask]) -> Iterator[tuple[str, float]]:
+    """Learn task after task; each time, every method's name and average accuracy on all tasks so far."""
     for t, task in enumerate(tasks, start=1):
-        averages = {}
         for name, model in models.items():
             model.learn(*task.train)
-            averages[name] = average_accuracy(
-                [accuracy(seen.test[1], model.predict(seen.test[0])) for seen in tasks[:t]]
+            yield (
+                name,
+                average_accuracy([accuracy(seen.test[1], model.predict(seen.test[0])) for seen in tasks[:t]]),
             )
-        yield averages
 
 
 def save_examples(folder: Path, task: DigitsTask, count: int = 3) -> list[Path]:

@@ -24,7 +24,7 @@ from layup.features import EMBEDDING, BadImage, Extraction, Extractor, Rows
 from layup.images import ImageSource
 from layup.statistics import Floats
 
-logger = logging.getLogger("layup")
+logger = logging.getLogger(__name__)
 
 KIND = "model"
 VERSIONS_OF = ("layup-cl", "torch", "timm", "numpy")
@@ -127,7 +127,9 @@ class ImageModel:
         lesson, digests = self._visit(images, labels, strict, "Forgetting", sums.update)
         self.classifier_.adopt(self.statistics_ - sums)
         self.lessons.append(uuid.uuid4().hex)
-        self.extractor_.cache.delete_many(None, digests)
+        cache = self.extractor_.cache
+        # This model may not use a cache, but an earlier one may have left these images in it.
+        (FeatureCache() if isinstance(cache, NoCache) else cache).delete_many(None, digests)
         return lesson
 
     def merge(self, other: Self, base: Self | None = None) -> Self:

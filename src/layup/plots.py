@@ -22,7 +22,8 @@ COLOURS = ("#8a8a8a", "#d98032", "#1f6fb4", "#3a9a5b", "#9059a8")
 def curves(path: str | Path, series: Mapping[str, Sequence[float]], title: str, y_label: str) -> None:
     """One line a method over tasks 1, 2, …, named at its end rather than in a legend."""
     figure, axes = _figure(6.4, 4.0)
-    ends = _spread({name: values[-1] for name, values in series.items()}, gap=0.045)
+    bottom = max(0.0, min(min(values) for values in series.values()) - 0.08)
+    ends = _spread({name: values[-1] for name, values in series.items()}, gap=0.06 * (1.0 - bottom))
     for (name, values), colour in zip(series.items(), COLOURS, strict=False):
         tasks = np.arange(1, len(values) + 1)
         axes.plot(tasks, values, color=colour, marker="o", linewidth=2, clip_on=False)
@@ -34,9 +35,9 @@ def curves(path: str | Path, series: Mapping[str, Sequence[float]], title: str, 
             va="center",
             color=colour,
             fontweight="bold",
+            annotation_clip=False,
         )
-    lowest = min(min(values) for values in series.values())
-    axes.set_ylim(max(0.0, lowest - 0.08), 1.0)
+    axes.set_ylim(bottom, 1.0)
     axes.set_xticks(tasks)
     axes.set_xlabel("tasks learned")
     axes.set_ylabel(y_label)
@@ -84,11 +85,11 @@ def _figure(width: float, height: float) -> tuple[Figure, Axes]:
 
 
 def _spread(values: Mapping[str, float], gap: float) -> dict[str, float]:
-    """The values pushed apart, so that names beside them do not overlap."""
+    """The values, from the highest down, pushed apart so that names beside them do not overlap."""
     placed: dict[str, float] = {}
-    below = -np.inf
-    for name, value in sorted(values.items(), key=lambda item: item[1]):
-        placed[name] = below = max(value, below + gap)
+    above = np.inf
+    for name, value in sorted(values.items(), key=lambda item: -item[1]):
+        placed[name] = above = min(value, above - gap)
     return placed
 
 
