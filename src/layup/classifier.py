@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -15,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from layup.errors import InputError
 from layup.registry import unknown_name
 from layup.ridge import FIRST_LAMBDA, LambdaSearch, Solution, search_lambda
-from layup.statistics import ClassSums, Floats, GramStatistics
+from layup.statistics import ClassSums, Floats, GramStatistics, united
 
 LAMBDA_RULES = ("search", "gcv")
 METRICS = ("cosine", "euclidean")
@@ -38,12 +40,15 @@ class SumsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Learn one more lesson. New labels may come at any time; `classes` may declare some ahead."""
         first = not hasattr(self, "statistics_")
         x, labels = validate_data(self, X, y, reset=first)
-        check_classification_targets(labels)
+        with warnings.catch_warnings():  # a lesson of many classes with an image or two each is no regression
+            warnings.simplefilter("ignore", UserWarning)
+            check_classification_targets(labels)
         if first:
             self.adopt(self.sums(x.shape[1]))
-        if classes is not None:
-            self.declared_ = sorted({*self.declared_, *np.asarray(classes).tolist()})
+        declared = united(self.declared_, [] if classes is None else np.asarray(classes).tolist())
+        united(declared, labels.tolist())
         self._learn(x, labels)
+        self.declared_ = declared
         return self
 
     def absorb(self, lesson: Any) -> None:
@@ -72,12 +77,14 @@ class SumsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     @property
     def classes_(self) -> NDArray[Any]:
         """All labels, seen or declared, sorted."""
-        return np.array(sorted({*self.statistics_.labels, *self.declared_}))
+        return np.array(united(self.statistics_.labels, self.declared_))
 
     def scores(self, X: ArrayLike) -> Floats:
         """One column for each of `classes_`, whatever their number; −∞ for a class not seen yet."""
         check_is_fitted(self)
         x = validate_data(self, X, reset=False)
+        if not self.statistics_.labels:
+            raise InputError("There is no class to predict: none was learned, or all were forgotten again.")
         classes = self.classes_
         scores = np.full((len(x), len(classes)), -np.inf)
         scores[:, np.isin(classes, self.statistics_.labels)] = self._score(x.astype(np.float64))
@@ -143,8 +150,8 @@ class RidgeClassifier(SumsClassifier):
         """Go on from these sums; `lam` is the λ that an earlier search found for them, if any."""
         super().adopt(statistics)
         if self.needs_samples:
-            before = self.solution_.lam if hasattr(self, "solution_") else FIRST_LAMBDA
-            lam = before if lam is None else lam
+            if lam is None:
+                lam = self.lambda_ if hasattr(self, "solution_") else FIRST_LAMBDA
         else:
             lam = None if isinstance(self.lam, str) else float(self.lam)
         self.solution_ = Solution(statistics, lam, self.balance)
@@ -153,7 +160,7 @@ class RidgeClassifier(SumsClassifier):
         if isinstance(self.lam, str):
             if self.lam not in LAMBDA_RULES:
                 raise unknown_name("rule for λ", self.lam, [*LAMBDA_RULES, "a number ≥ 0"])
-        elif not (np.isreal(self.lam) and 0 <= self.lam < np.inf):
+        elif not (isinstance(self.lam, Real) and 0 <= self.lam < np.inf):
             raise InputError(f"λ = {self.lam} cannot be used: give a number ≥ 0, 'search' or 'gcv'.")
 
     def _learn(self, x: NDArray[Any], labels: NDArray[Any]) -> None:

@@ -18,7 +18,7 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> UnknownNameError
     Unknown method 'ranpack'. Known: layup, nmc, ranpac. Did you mean 'ranpac'?
     """
     names = list(known)
-    guess = difflib.get_close_matches(name, names, n=1)
+    guess = difflib.get_close_matches(str(name), names, n=1)
     hint = f" Did you mean {guess[0]!r}?" if guess else ""
     return UnknownNameError(f"Unknown {kind} {name!r}. Known: {', '.join(names)}.{hint}")
 

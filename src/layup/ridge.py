@@ -8,7 +8,8 @@ eigendecomposition G = V diag(s) Vᵀ and A = Vᵀ c,
 so one factorisation serves every λ. Both G and c are sums over the same samples, so c lies in the range
 of G: where an eigenvalue is zero, A is zero too. In floating point both are rounding noise there
 (s ≤ d·ε·s_max), and dividing one by the other would ruin the answer for small λ; these directions are
-left out. That makes λ = 0 the minimum-norm solution G⁺c, and W continuous in λ down to it.
+left out. So are all beyond the N largest, for N samples span no more: what forgetting has left there is
+the rounding of larger sums. That makes λ = 0 the minimum-norm solution G⁺c, and W continuous in λ down to it.
 
 All of this is float64: in float32, G + λI with fewer samples than dimensions is not positive definite.
 """
@@ -42,7 +43,7 @@ FIRST_LAMBDA = 1.0
 class Spectrum:
     """G = V diag(s) Vᵀ without its zero directions, and A = Vᵀ c.  Costs about 9 d³ operations.
 
-    >>> spectrum = Spectrum.of(np.diag([4.0, 1.0, 0.0]), np.array([[2.0, 1.0, 0.0]]))
+    >>> spectrum = Spectrum.of(np.diag([4.0, 1.0, 0.0]), np.array([[2.0, 1.0, 0.0]]), total=2)
     >>> spectrum.weights(0.0).ravel().tolist()
     [0.5, 1.0, 0.0]
     >>> spectrum.weights(1.0).ravel().tolist()
@@ -52,43 +53,46 @@ class Spectrum:
     vectors: Floats  # V, d × r
     values: Floats  # s, r
     targets: Floats  # A, r × C
+    total: int  # N ≥ r
 
     @classmethod
-    def of(cls, gram: Floats, prototypes: Floats) -> Spectrum:
-        """Factorise G (d × d) and turn the prototypes (C × d) into its coordinates."""
+    def of(cls, gram: Floats, prototypes: Floats, total: int) -> Spectrum:
+        """Factorise G (d × d) of `total` samples and turn the prototypes (C × d) into its coordinates."""
         # torch's LAPACK is several times faster here than SciPy's.
         s, v = (part.numpy() for part in torch.linalg.eigh(torch.from_numpy(gram)))
         kept = s > rounding_floor(s, len(gram))
+        kept[: max(len(s) - total, 0)] = False  # eigenvalues ascend
         v = v[:, kept]
-        return cls(v, s[kept], v.T @ prototypes.T)
+        return cls(v, s[kept], v.T @ prototypes.T, total)
 
     def weights(self, lam: float) -> Floats:
         """W(λ), d × C."""
         return self.vectors @ (self.targets / (self.values + lam)[:, None])
 
-    def gcv(self, lam: float, total: int) -> float:
-        """Generalised cross-validation of λ after `total` samples, N · RSS / (N − df)².
+    def gcv(self, lam: float) -> float:
+        """Generalised cross-validation of λ, N · RSS / (N − df)².
 
         One-hot targets make ‖Y‖² = N, and then with b = A²/s (the part of ‖Y‖² along each direction)
 
             RSS(λ) = (N − Σ b) + Σ b (λ / (s + λ))²          N − df(λ) = (N − r) + Σ λ / (s + λ)
 
-        in which nothing cancels as λ → 0.
+        in which nothing cancels as λ → 0: where N = r, samples can be fitted perfectly, and N − Σ b is zero.
         """
         explained = (self.targets**2).sum(axis=1) / self.values
         shrunk = lam / (self.values + lam)
-        residual = max(total - explained.sum(), 0.0) + (explained * shrunk**2).sum()
-        freedom = (total - len(self.values)) + shrunk.sum()
-        return float(total * residual / freedom**2)
+        spare = self.total - len(self.values)
+        unexplained = max(self.total - explained.sum(), 0.0) if spare else 0.0
+        residual = unexplained + (explained * shrunk**2).sum()
+        return float(self.total * residual / (spare + shrunk.sum()) ** 2)
 
-    def best_gcv(self, total: int) -> float:
+    def best_gcv(self) -> float:
         """The λ > 0 that minimises `gcv`: the best of a fine grid, refined between its neighbours."""
         top = float(self.values.max())
         low = rounding_floor(self.values, len(self.vectors))
         grid = np.geomspace(low, top, 1 + int(np.ceil(8 * np.log10(top / low))))
-        at = int(np.argmin([self.gcv(lam, total) for lam in grid]))
+        at = int(np.argmin([self.gcv(lam) for lam in grid]))
         bounds = np.log(grid[max(at - 1, 0)]), np.log(grid[min(at + 1, len(grid) - 1)])
-        found = minimize_scalar(lambda x: self.gcv(np.exp(x), total), bounds=bounds, method="bounded")
+        found = minimize_scalar(lambda x: self.gcv(np.exp(x)), bounds=bounds, method="bounded")
         return float(np.exp(found.x))
 
 
@@ -97,19 +101,19 @@ def rounding_floor(values: Floats, dim: int) -> float:
     return dim * np.finfo(np.float64).eps * float(values.max(initial=0.0))
 
 
-def solve(gram: Floats, prototypes: Floats, lam: float) -> Floats:
+def solve(gram: Floats, prototypes: Floats, total: int, lam: float) -> Floats:
     """W = (G + λI)⁻¹ c for one λ ≥ 0, d × C. Costs d³/3 where λ is above rounding, else a `Spectrum`.
 
-    >>> solve(np.diag([4.0, 1.0]), np.array([[2.0, 1.0]]), 1.0).ravel().round(12).tolist()
+    >>> solve(np.diag([4.0, 1.0]), np.array([[2.0, 1.0]]), total=2, lam=1.0).ravel().round(12).tolist()
     [0.4, 0.5]
     """
     d = len(gram)
     # The trace bounds the largest eigenvalue: above this, G + λI is positive definite after rounding too.
     if lam <= d * np.finfo(np.float64).eps * np.trace(gram):
-        return Spectrum.of(gram, prototypes).weights(lam)
+        return Spectrum.of(gram, prototypes, total).weights(lam)
     factor, failed = torch.linalg.cholesky_ex(torch.from_numpy(gram + lam * np.eye(d)))
     if failed:  # rounding of sums that were reverted: rare, and the spectrum copes with it
-        return Spectrum.of(gram, prototypes).weights(lam)
+        return Spectrum.of(gram, prototypes, total).weights(lam)
     return torch.cholesky_solve(torch.from_numpy(prototypes.T.copy()), factor).numpy()
 
 
@@ -145,9 +149,9 @@ class Solution:
     def _solved(self) -> tuple[float, Floats]:
         gram, prototypes = equations(self.statistics, self.balance)
         if self.lam is not None:
-            return self.lam, solve(gram, prototypes, self.lam)
-        spectrum = Spectrum.of(gram, prototypes)
-        lam = spectrum.best_gcv(self.statistics.total) if len(spectrum.values) else FIRST_LAMBDA
+            return self.lam, solve(gram, prototypes, self.statistics.total, self.lam)
+        spectrum = Spectrum.of(gram, prototypes, self.statistics.total)
+        lam = spectrum.best_gcv() if len(spectrum.values) else FIRST_LAMBDA
         return lam, spectrum.weights(lam)
 
     @property
@@ -192,8 +196,8 @@ def search_lambda(
     """
     if np.unique(labels, return_counts=True)[1].max(initial=0) < FOLDS:
         return None
-    with warnings.catch_warnings():  # classes with fewer than four samples are fine: they miss some folds
-        warnings.filterwarnings("ignore", message="The least populated class")
+    with warnings.catch_warnings():  # many classes of few samples are fine: they miss some folds
+        warnings.simplefilter("ignore", UserWarning)
         held_out = [test for _, test in StratifiedKFold(FOLDS).split(features, labels)]
     folds = []
     for rows in held_out:
@@ -203,7 +207,7 @@ def search_lambda(
     accuracies = dict.fromkeys(grid, Fraction(0))
     for rows, fold in zip(held_out, folds, strict=True):
         seen = sum((other for other in folds if other is not fold), start=history)
-        spectrum = Spectrum.of(*equations(seen, balance))
+        spectrum = Spectrum.of(*equations(seen, balance), seen.total)
         # Folds may hold classes that their training part lacks: those answers are wrong by definition.
         index = {label: i for i, label in enumerate(seen.labels)}
         truth = np.array([index.get(label, -1) for label in labels[rows].tolist()])

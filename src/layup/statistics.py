@@ -110,7 +110,7 @@ class ClassSums:
         """
         chosen = type(self)({name: self._width(name) for name in layers})
         starts = dict(zip(self.layers, np.cumsum([0, *self.layers.values()]), strict=False))
-        columns = [np.arange(starts[name], starts[name] + self.layers[name]) for name in layers]
+        columns = [np.arange(starts[name], starts[name] + width) for name, width in chosen.layers.items()]
         chosen._take(self, np.concatenate(columns) if columns else np.zeros(0, np.int64))
         return chosen
 
@@ -164,17 +164,12 @@ class ClassSums:
 
     def _accumulate(self, other: Self, sign: int) -> None:
         """Add (+1) or subtract (−1) other sums in place, aligned by label; empty classes are dropped."""
-        if self.layers != other.layers:
+        if list(self.layers.items()) != list(other.layers.items()):  # their order is that of the columns
             raise MismatchError(
                 f"These sums are of other layers: {_describe(self.layers)} and {_describe(other.layers)}. "
                 "Only sums of the same layers of the same backbone can be combined."
             )
-        try:
-            labels = sorted({*self.labels, *other.labels})
-        except TypeError:
-            raise MismatchError(
-                f"Labels of one model must be of one type, unlike {self.labels[:2]} and {other.labels[:2]}."
-            ) from None
+        labels = united(self.labels, other.labels)
         row = {label: i for i, label in enumerate(labels)}
         counts, prototypes = np.zeros(len(labels), np.int64), np.zeros((len(labels), self.dim))
         for sums, factor in ((self, 1), (other, sign)):
@@ -252,13 +247,16 @@ class GramStatistics(ClassSums):
 
         The scatter within classes, G − Σ c_y c_yᵀ / n_y, is a sum of squares, and must stay one: an image
         that was never learned, or not under that label, mostly shows as a negative direction (always, while
-        there are fewer samples than dimensions and the image is new; not always beyond). Costs d³/3.
+        there are fewer samples than dimensions and the image is new; not always beyond). And where a class
+        loses its last image, nothing of its sum may stay. Costs d³/3.
         """
         before = self.copy()
         super().remove(part)
         # The backbone's float32 rounding may differ between two visits of an image: about 1e-6 of its size.
         slack = 1e-5 * np.trace(part.gram) + self.dim * np.finfo(float).eps * np.trace(before.gram)
-        if self.total and not _is_positive(self.within_class_scatter(), slack):
+        emptied = list({*part.labels} - {*self.labels})
+        left = np.subtract(*(sums.prototypes[np.isin(sums.labels, emptied)] for sums in (before, part)))
+        if (left**2).sum() > part.total * slack or not _is_positive(self.within_class_scatter(), slack):
             vars(self).update(vars(before))
             raise ForgetError(
                 "These images cannot be forgotten: they are not what was learned (another image, label or "
@@ -300,6 +298,20 @@ class GramStatistics(ClassSums):
         self.gram = source.gram[np.ix_(columns, columns)]
 
 
+def united(labels: Sequence[Any], others: Sequence[Any]) -> list[Any]:
+    """All labels of both, once, sorted.
+
+    >>> united(["cat", "dog"], ["ant", "dog"])
+    ['ant', 'cat', 'dog']
+    """
+    try:
+        return sorted({*labels, *others})
+    except TypeError:
+        raise MismatchError(
+            f"Labels of one model must be of one type, unlike {list(labels[:2])} and {list(others[:2])}."
+        ) from None
+
+
 def _describe(layers: Mapping[str, int]) -> str:
     """'6 layers × 768', or '3 layers of 192 + 320 + 1280'."""
     widths = list(layers.values())
@@ -311,7 +323,7 @@ def _describe(layers: Mapping[str, int]) -> str:
 
 def _not_finite(x: NDArray[Any], start: int) -> list[int]:
     """Indices of rows that hold NaN or infinity."""
-    if not np.issubdtype(x.dtype, np.number) and x.dtype != bool:
+    if x.dtype.kind not in "biuf":
         raise InputError(f"Features must be numbers, not {x.dtype}.")
     return (start + np.flatnonzero(~np.isfinite(x).all(axis=1))).tolist()
 
@@ -319,7 +331,7 @@ def _not_finite(x: NDArray[Any], start: int) -> list[int]:
 def _is_positive(matrix: Floats, slack: float) -> bool:
     """Whether a symmetric matrix has no eigenvalue below −slack (one Cholesky factorisation)."""
     try:
-        np.linalg.cholesky(matrix + slack * np.eye(len(matrix)))
+        np.linalg.cholesky(matrix + (slack + np.finfo(float).tiny) * np.eye(len(matrix)))
     except np.linalg.LinAlgError:
         return False
     return True

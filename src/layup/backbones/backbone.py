@@ -112,8 +112,8 @@ class Backbone:
         gives_maps = outputs[deepest].ndim == 4
         # On a CPU convolutions run faster with the channels innermost; tokens have no such choice.
         innermost = gives_maps and not self._poolings[deepest].channels_last and self.device.type == "cpu"
-        self._memory_format = torch.channels_last if innermost else torch.contiguous_format
-        self.network.to(memory_format=self._memory_format)  # type: ignore[call-overload]
+        self.memory_format = torch.channels_last if innermost else torch.contiguous_format
+        self.network.to(memory_format=self.memory_format)  # type: ignore[call-overload]
 
         widths = {name: pool(outputs[name]).shape[1] for name, pool in self._poolings.items()}
         self.layers = tuple(Layer(name, widths[name]) for name in self._names)
@@ -194,7 +194,7 @@ class Backbone:
                 f"A batch of shape {tuple(batch.shape)} does not fit {self.name!r}, which reads "
                 f"(B, {', '.join(map(str, expected))}). Make it of images that went through `preprocess`."
             )
-        batch = batch.to(self.device, torch.float32, memory_format=self._memory_format)
+        batch = batch.to(self.device, torch.float32, memory_format=self.memory_format)
         vectors = _read(self.network, self._poolings, batch)
         embedding = vectors[self._embedding]
         layers = tuple(vectors[name] for name in self._names)
