@@ -3,8 +3,9 @@
     python -m benchmarks.choices [--data ../shared/data] [--sizes 96 128 160 224]
 
 Needs `cifar100-subset.tar` and `pacs-subset.tar` in the data folder; unpacks them into .bench/. Features are
-cached, so a second run takes a fraction of the time (how fast each size is: benchmarks.extraction). Every accuracy is on the test images, after learning all
-training images at once: the question here is which features to use, not how they hold up over tasks.
+cached, so a second run takes a fraction of the time. How fast each size is, benchmarks.extraction says. Every
+accuracy is on the test images, after learning all training images at once: the question here is which features
+to use, not how they hold up over tasks.
 """
 
 from __future__ import annotations
@@ -101,12 +102,15 @@ def rules_and_balance(train: Split, test: Split, cache: FeatureCache) -> None:
                 right = classifier.predict(asked) == test[1]
                 seconds = time.perf_counter() - started
                 of_small = np.isin(test[1], small)
-                print(
-                    f"| {'all 60' if count == 60 else 'half 60, half 6'} | {rule} "
-                    f"| {'on' if balance else 'off'} | {classifier.lambda_:.3g} | {right.mean():.3f} | {right[~of_small].mean():.3f} "
-                    f"| {right[of_small].mean():.3f} | {seconds:.1f} |",
-                    flush=True,
-                )
+                row = [
+                    "all 60" if count == 60 else "half 60, half 6",
+                    rule,
+                    "on" if balance else "off",
+                    f"{classifier.lambda_:.3g}",
+                    *(f"{part.mean():.3f}" for part in (right, right[~of_small], right[of_small])),
+                    f"{seconds:.1f}",
+                ]
+                print("| " + " | ".join(row) + " |", flush=True)
 
 
 def main() -> None:

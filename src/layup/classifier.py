@@ -46,7 +46,7 @@ class SumsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if first:
             self.adopt(self.sums(x.shape[1]))
         declared = united(self.declared_, [] if classes is None else np.asarray(classes).tolist())
-        united(declared, labels.tolist())
+        united(declared, labels.tolist())  # labels of another type must change nothing
         self._learn(x, labels)
         self.declared_ = declared
         return self

@@ -27,7 +27,9 @@ from layup.images import ImageSource, image_digest, open_image
 
 Rows: TypeAlias = NDArray[np.float32]
 
-EMBEDDING = "embedding"
+EMBEDDING = "final embedding"
+"""Beside the layers' names: no module has a space in its own."""
+
 BATCH = 32
 FEW = 4 * BATCH
 """Up to so many images are decoded in this process: starting others takes longer."""
@@ -69,7 +71,7 @@ class Extraction:
 
 
 class Extractor:
-    """Reads neighbouring layers of a backbone (by default all, and the embedding), by way of a cache.
+    """Reads layers of a backbone (by default all, and the embedding), by way of a cache.
 
     >>> from PIL import Image
     >>> from layup.backbones import load_backbone
@@ -92,13 +94,12 @@ class Extractor:
     ) -> None:
         everything = {layer.name: layer.width for layer in backbone.layers}
         everything[EMBEDDING] = backbone.embedding_width
-        names = list(everything)
-        chosen = names if layers is None else list(layers)
-        first = names.index(chosen[0])
-        start = sum(list(everything.values())[:first])
-        self.layers = {name: everything[name] for name in chosen}
+        starts = dict(zip(everything, np.cumsum([0, *everything.values()]), strict=False))
+        self.layers = {name: everything[name] for name in (everything if layers is None else layers)}
         self.width = sum(self.layers.values())
-        self._columns = slice(start, start + self.width)
+        self._columns = np.concatenate(
+            [starts[name] + np.arange(width) for name, width in self.layers.items()]
+        )
         self._full_width = sum(everything.values())
         self.backbone = backbone
         self.cache = FeatureCache() if cache is None else cache
@@ -143,7 +144,7 @@ class Extractor:
         ]
         good = np.flatnonzero(finite)
         return Extraction(
-            rows[good, self._columns],
+            rows[np.ix_(good, self._columns)],
             np.array(read.kept, np.int64)[good],
             [read.digests[place] for place in good],
             sorted([*read.bad, *broken], key=lambda bad: bad.index),

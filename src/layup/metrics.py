@@ -21,8 +21,13 @@ def confusion(
     """
     t, p = np.asarray(truth), np.asarray(predicted)
     if t.shape != p.shape or t.ndim != 1:
-        raise InputError(f"There are {t.shape} true labels but {p.shape} predictions. Give one for each.")
-    names = sorted({*t.tolist(), *p.tolist()}) if labels is None else list(labels)
+        raise InputError(
+            f"True labels and predictions must be lists of one length, but have shapes {t.shape} and {p.shape}."
+        )
+    found = {*t.tolist(), *p.tolist()}
+    names = sorted(found) if labels is None else list(labels)
+    if missing := sorted(found.difference(names)):
+        raise InputError(f"The labels {missing} are not among those given: {names}.")
     row = {label: i for i, label in enumerate(names)}
     table = np.zeros((len(names), len(names)), np.int64)
     np.add.at(table, ([row[x] for x in t.tolist()], [row[x] for x in p.tolist()]), 1)

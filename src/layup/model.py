@@ -329,7 +329,7 @@ class ImageModel:
         for what, mine, others in (
             ("methods", self.method, other.method),
             ("backbones (or adapters)", self._fingerprint(), other._fingerprint()),
-            ("numbers of layers, k,", len(self.statistics_.layers), len(other.statistics_.layers)),
+            ("numbers of layers (k)", len(self.statistics_.layers), len(other.statistics_.layers)),
             ("layers", list(self.statistics_.layers), list(other.statistics_.layers)),
         ):
             if mine != others:
@@ -406,26 +406,27 @@ class LayUP(LastLayersModel):
 
     def configure(self, *, lam: float | str | None = None, balance: bool | None = None) -> Self:
         """Change how the sums are solved, from now on; what was learned stays as it is."""
-        learned, found = self.statistics_, self.classifier_.solution_.lam
-        self.lam = self.lam if lam is None else lam
-        self.balance = self.balance if balance is None else balance
-        self.classifier_ = self._classifier()
-        self.classifier_.adopt(learned, found)
+        lam = self.lam if lam is None else lam
+        balance = self.balance if balance is None else balance
+        changed = RidgeClassifier(lam, balance=balance)
+        changed.adopt(self.statistics_, self.classifier_.solution_.lam)  # refuses what cannot be solved with
+        self.lam, self.balance, self.classifier_ = lam, balance, changed
         return self
 
     def _classifier(self) -> RidgeClassifier:
         return RidgeClassifier(self.lam, balance=self.balance)
 
     def _settings(self) -> dict[str, Any]:
-        return {**super()._settings(), "lam": self.lam, "balance": self.balance}
+        lam = self.lam if isinstance(self.lam, str) else float(self.lam)  # NumPy's numbers are not JSON
+        return {**super()._settings(), "lam": lam, "balance": self.balance}
 
     def _chosen(self) -> dict[str, Any]:
         return {"lambda": self.classifier_.solution_.lam}
 
     def _adopt_merged(self, sums: Any, other: Self) -> None:
         # A searched λ cannot be searched again without images: that of the model which saw more stays.
-        ours, theirs = ((m.statistics_.total, m.classifier_.solution_.lam) for m in (self, other))
-        self.classifier_.adopt(sums, max(ours, theirs)[1] if self.classifier_.needs_samples else None)
+        searched = [(m.statistics_.total, m.lambda_) for m in (self, other) if m.classifier_.needs_samples]
+        self.classifier_.adopt(sums, max(searched)[1] if searched else None)
 
     def _adopt_loaded(self, sums: Any, header: dict[str, Any]) -> None:
         self.classifier_.adopt(sums, header["lambda"])
@@ -459,12 +460,16 @@ def _about(backbone: Backbone) -> dict[str, Any]:
 
 def _listed(images: Sequence[ImageSource]) -> Sequence[ImageSource]:
     """The images as a sequence; a lone path or picture is a common slip."""
-    if isinstance(images, str | Path) or not hasattr(images, "__len__"):
+    shape = getattr(images, "shape", ())
+    picture = len(shape) == 2 or (len(shape) == 3 and shape[2] in (1, 3, 4))  # not grey ones, of that width
+    if picture or isinstance(images, str | Path) or not hasattr(images, "__len__"):
         raise InputError(f"Give a list of images, not one {type(images).__name__}: [image].")
     return images
 
 
 def _checked_labels(labels: Sequence[str]) -> list[str]:
+    if isinstance(labels, str):
+        raise InputError(f"Give a list of labels, one for each image, not the single text {labels!r}.")
     for label in labels:
         if not isinstance(label, str) or not label:
             raise InputError(f"Labels are texts that are not empty, but one is {label!r}. Use str(label).")
