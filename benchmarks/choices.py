@@ -4,8 +4,8 @@
 
 Needs `cifar100-subset.tar` and `pacs-subset.tar` in the data folder; unpacks them into .bench/. Features are
 cached, so a second run takes a fraction of the time. How fast each size is, benchmarks.extraction says. Every
-accuracy is on the test images, after learning all training images at once: the question here is which features
-to use, not how they hold up over tasks.
+accuracy is on the test images, after learning all training images at once: the question is which features to
+use, not how they hold up over tasks.
 """
 
 from __future__ import annotations

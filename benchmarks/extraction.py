@@ -2,8 +2,8 @@
 
     python -m benchmarks.extraction
 
-First table: one batch of 32 through the bare network, and through `Backbone`, which also reads every layer; 1.000
-means nothing extra. Second table: the bundled network at several sizes, each beside 224 × 224.
+First table: one batch of 32 through the bare network, and through `Backbone`, which also reads every layer;
+1.000 means nothing extra. Second table: the bundled network at several sizes, each beside 224 × 224.
 """
 
 from __future__ import annotations
@@ -25,9 +25,7 @@ def batch_for(backbone: Backbone) -> torch.Tensor:
 
 
 def layers_against_plain(console: Console) -> None:
-    table = Table(
-        "backbone", "pixels", "plain images/s", "all layers images/s", "speed ratio (95 % interval)"
-    )
+    table = Table("backbone", "pixels", "plain images/s", "all layers images/s", "ratio (95 % interval)")
     for name in BACKBONES:
         backbone = load_backbone(name, device="cpu")
         batch = batch_for(backbone)
