@@ -10,11 +10,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from layup import console, storage
+from layup import __version__, console, storage
 from layup.errors import InputError, LayupError
 
 if TYPE_CHECKING:
     from layup.model import LayUP
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        console.out.print(f"layup {__version__}")
+        raise typer.Exit
+
 
 app = typer.Typer(
     name="layup",
@@ -27,14 +34,26 @@ app = typer.Typer(
 
     [bold]Start here[/]
 
-      layup demo                                  see it work, offline, in a minute
-      layup learn photos/ --to m.layup            photos/tabby/*.jpg, photos/tiger/*.jpg, …
-      layup learn more-photos/ --to m.layup       new classes, or more of the old ones, at any time
-      layup predict m.layup holiday/*.jpg         what is on these?
+    layup demo                               see it work, offline, in a minute
+    layup learn photos/ --to m.layup         photos/CLASS/*.jpg
+    layup learn more-photos/ --to m.layup    new classes, or more of the old
+    layup predict m.layup holiday/           what is on these?
     """,
 )
 
-Photos = Annotated[Path, typer.Argument(help="A folder with one folder of photos for each class.")]
+
+@app.callback()
+def layup(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Only for the options; the text of the help is given above."""
+
+
+Photos = Annotated[
+    Path, typer.Argument(help="A folder with one folder of photos for each class.", metavar="PHOTOS")
+]
 Model = Annotated[Path, typer.Argument(help="A .layup file.", metavar="MODEL")]
 Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first bad file instead of skipping it.")]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Neither read nor write the feature cache.")]
@@ -68,9 +87,9 @@ def learn(
 ) -> None:
     """Learn classes from folders of photos, into a new model or an old one.
 
-      layup learn photos/ --to m.layup                       photos/CLASS/*.jpg
-      layup learn more/ --to m.layup                         go on with the same model, any time
-      layup learn photos/ --to v.layup --backbone vit-nano   another network
+    layup learn photos/ --to m.layup           photos/CLASS/*.jpg
+    layup learn more/ --to m.layup             go on with it, any time
+    layup learn photos/ --to v.layup --backbone vit-nano
 
     The photos themselves are not kept. What is: one sum per class and one matrix.
     """
@@ -98,7 +117,7 @@ def learn(
 @app.command()
 def predict(
     model: Model,
-    images: Annotated[list[Path], typer.Argument(help="Image files, or folders of them.")],
+    images: Annotated[list[Path], typer.Argument(help="Image files, or folders of them.", metavar="IMAGES")],
     as_json: AsJson = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV instead of a table.")] = False,
     strict: Strict = False,
@@ -109,7 +128,7 @@ def predict(
 
     layup predict m.layup a.jpg b.jpg
     layup predict m.layup holiday/ --csv > answers.csv
-    layup predict m.layup a.jpg --json            a list of objects with path, label and scores
+    layup predict m.layup a.jpg --json         a list with path, label, scores
     """
     from layup.images import find_images
     from layup.model import LayUP
@@ -139,7 +158,7 @@ def evaluate(
 ) -> None:
     """Measure a model on photos that it has not learned: accuracy, by class, and what it confuses.
 
-    layup evaluate m.layup test-photos/
+    layup evaluate m.layup test-photos/        test-photos/CLASS/*.jpg
     """
     import numpy as np
 
@@ -176,7 +195,7 @@ def forget(
 ) -> None:
     """Un-learn photos exactly: the model becomes what it would be without them.
 
-      layup forget m.layup withdrawn/               withdrawn/CLASS/*.jpg, as they were learned
+    layup forget m.layup withdrawn/            withdrawn/CLASS/*.jpg
 
     λ stays as it is. A class whose last photo goes disappears. Cached features of the photos are deleted.
     """
@@ -190,12 +209,13 @@ def forget(
         loaded.save(model)
     console.lesson("", done.counts, loaded.counts_, "forgotten")
     console.report_bad(done.bad, paths)
-    console.out.print(f"λ is kept: {loaded.lam if loaded.lam == 'gcv' else f'{loaded.lambda_:g}'}.")
+    kept = "follows from the sums" if loaded.lam == "gcv" else f"is kept: {loaded.lambda_:g}"
+    console.out.print(f"λ {kept}.")
 
 
 @app.command()
 def merge(
-    models: Annotated[list[Path], typer.Argument(help="Two or more .layup files.", metavar="MODELS...")],
+    models: Annotated[list[Path], typer.Argument(help="Two or more .layup files.", metavar="MODELS")],
     to: Annotated[Path, typer.Option(help="Where to write the merged model.")],
     base: Annotated[
         Path | None, typer.Option(help="The model from which all of them were grown, if they share lessons.")
@@ -205,7 +225,9 @@ def merge(
     """Add up models from several machines, exactly as if one had learned everything.
 
     layup merge berlin.layup lima.layup --to both.layup
-    layup merge a.layup b.layup --base old.layup --to new.layup     both were grown from old.layup
+    layup merge a.layup b.layup --base old.layup --to new.layup
+
+    The second: a and b were both grown from old, so a + b − old is computed.
     """
     from layup.model import LayUP
 
@@ -243,8 +265,8 @@ def backbones(
 ) -> None:
     """List the networks that can be used.
 
-    layup backbones                 those that work offline
-    layup backbones vit_base        timm's pre-trained weights whose name contains vit_base
+    layup backbones                  those that work offline
+    layup backbones vit_base         timm's whose name contains vit_base
     """
     from layup.backbones import BACKBONES, load_backbone, timm_names
 
@@ -270,7 +292,7 @@ def backbones(
     )
 
 
-cache_app = typer.Typer(help="Show or clear the store of features that were computed already.")
+cache_app = typer.Typer()
 app.add_typer(cache_app, name="cache")
 
 
