@@ -97,7 +97,8 @@ class SumsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """The label of the highest score; among equals the first in sorted order."""
-        return np.asarray(self.classes_[self.scores(X).argmax(axis=1)])
+        best = self.scores(X).argmax(axis=1)
+        return np.asarray(self.classes_[best])
 
     def _check(self) -> None:
         """Refuse impossible parameters: scikit-learn has this done when learning, not in `__init__`."""

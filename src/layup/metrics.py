@@ -22,7 +22,7 @@ def confusion(
     t, p = np.asarray(truth), np.asarray(predicted)
     if t.shape != p.shape or t.ndim != 1:
         raise InputError(
-            f"True labels and predictions must be lists of one length, but have shapes {t.shape} and {p.shape}."
+            f"True labels and predictions must be lists of one length, not of shapes {t.shape} and {p.shape}."
         )
     found = {*t.tolist(), *p.tolist()}
     names = sorted(found) if labels is None else list(labels)

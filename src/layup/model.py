@@ -409,7 +409,7 @@ class LayUP(LastLayersModel):
         lam = self.lam if lam is None else lam
         balance = self.balance if balance is None else balance
         changed = RidgeClassifier(lam, balance=balance)
-        changed.adopt(self.statistics_, self.classifier_.solution_.lam)  # refuses what cannot be solved with
+        changed.adopt(self.statistics_, self.lambda_ if lam == "search" else None)  # refuses impossible ones
         self.lam, self.balance, self.classifier_ = lam, balance, changed
         return self
 
@@ -460,7 +460,7 @@ def _about(backbone: Backbone) -> dict[str, Any]:
 
 def _listed(images: Sequence[ImageSource]) -> Sequence[ImageSource]:
     """The images as a sequence; a lone path or picture is a common slip."""
-    shape = getattr(images, "shape", ())
+    shape: tuple[int, ...] = getattr(images, "shape", ())
     picture = len(shape) == 2 or (len(shape) == 3 and shape[2] in (1, 3, 4))  # not grey ones, of that width
     if picture or isinstance(images, str | Path) or not hasattr(images, "__len__"):
         raise InputError(f"Give a list of images, not one {type(images).__name__}: [image].")

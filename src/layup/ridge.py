@@ -108,8 +108,8 @@ def solve(gram: Floats, prototypes: Floats, total: int, lam: float) -> Floats:
     [0.4, 0.5]
     """
     d = len(gram)
-    # The trace bounds the largest eigenvalue: above this, G + λI is positive definite after rounding too.
-    if lam <= d * np.finfo(np.float64).eps * np.trace(gram):
+    # The trace bounds the largest eigenvalue: above this, λ stands at least six digits above rounding.
+    if lam <= 1e6 * np.finfo(np.float64).eps * np.trace(gram):
         return Spectrum.of(gram, prototypes, total).weights(lam)
     factor, failed = torch.linalg.cholesky_ex(torch.from_numpy(gram + lam * np.eye(d)))
     if failed:  # rounding of sums that were reverted: rare, and the spectrum copes with it

@@ -82,7 +82,8 @@ class ClassSums:
         for label, count in zip(part.labels, part.counts.tolist(), strict=True):
             if (have := mine.get(label, 0)) < count:
                 learned = f"only {have} were learned" if have else "that class was never learned"
-                raise ForgetError(f"Cannot forget {count} images of {label!r}: {learned}.")
+                images = "1 image" if count == 1 else f"{count} images"
+                raise ForgetError(f"Cannot forget {images} of {label!r}: {learned}.")
         self._accumulate(part, -1)
 
     def copy(self) -> Self:
@@ -166,7 +167,7 @@ class ClassSums:
         """Add (+1) or subtract (−1) other sums in place, aligned by label; empty classes are dropped."""
         if list(self.layers.items()) != list(other.layers.items()):  # their order is that of the columns
             raise MismatchError(
-                f"These sums are of other layers: {_describe(self.layers)} and {_describe(other.layers)}. "
+                f"These sums are of different layers: {self.layers} and {other.layers}. "
                 "Only sums of the same layers of the same backbone can be combined."
             )
         labels = united(self.labels, other.labels)

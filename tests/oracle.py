@@ -1,0 +1,147 @@
+"""Slow, obvious twins of the library's formulas: the whole data at hand, one loop a step, no layup code.
+
+Where there may be fewer samples than dimensions, the singular values of the features themselves are used:
+G squares them, so this is the better conditioned way, and an independent one.
+"""
+
+from __future__ import annotations
+
+import warnings
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from sklearn.model_selection import StratifiedKFold
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+# Written out, as the paper's appendix does.
+SIXTEEN = (
+    *(10**-8, 10**-4, 10**-3.5, 10**-3, 10**-2.5, 10**-2, 10**-1.5, 10**-1),
+    *(10**-0.5, 10**0, 10**0.5, 10**1, 10**1.5, 10**2, 10**2.5, 10**3),
+)
+
+
+def blobs(
+    rng: np.random.Generator, counts: list[int], dim: int, spread: float = 1.0, seed_of_means: int = 0
+) -> tuple[Array, Array]:
+    """Samples of Gaussian classes "c00", "c01", …, of which there are so many, in random order."""
+    means = np.random.default_rng(seed_of_means).normal(size=(len(counts), dim))
+    y = rng.permutation(np.repeat(np.arange(len(counts)), counts))
+    x = means[y] + spread * rng.normal(size=(len(y), dim))
+    return x, np.array([f"c{i:02d}" for i in y], dtype="<U3")
+
+
+def sums(x: Array, y: Array) -> tuple[Array, dict[Any, Array], dict[Any, int]]:
+    """G, c and n, one sample at a time."""
+    gram = np.zeros((x.shape[1], x.shape[1]))
+    prototypes: dict[Any, Array] = {}
+    counts: dict[Any, int] = {}
+    for phi, label in zip(np.asarray(x, dtype=np.float64), y.tolist(), strict=True):
+        gram = gram + np.outer(phi, phi)
+        prototypes[label] = prototypes.get(label, 0.0) + phi
+        counts[label] = counts.get(label, 0) + 1
+    return gram, prototypes, counts
+
+
+def one_hot(y: Array) -> tuple[list[Any], Array]:
+    """The sorted labels, and a row for each sample with a single one."""
+    labels = sorted(set(y.tolist()))
+    targets = np.zeros((len(y), len(labels)))
+    for i, label in enumerate(y.tolist()):
+        targets[i, labels.index(label)] = 1.0
+    return labels, targets
+
+
+def balanced_sums(x: Array, y: Array) -> tuple[Array, Array]:
+    """G_b = S_W + n̄ Σ μ μᵀ and c_b = n̄ μ, from the definition of each part."""
+    labels = sorted(set(y.tolist()))
+    mean_count = len(y) / len(labels)
+    gram = np.zeros((x.shape[1], x.shape[1]))
+    prototypes = []
+    for label in labels:
+        own = x[y == label]
+        mean = own.mean(axis=0)
+        for phi in own:
+            gram += np.outer(phi - mean, phi - mean)
+        gram += mean_count * np.outer(mean, mean)
+        prototypes.append(mean_count * mean)
+    return gram, np.array(prototypes)
+
+
+def balanced_data(x: Array, y: Array) -> tuple[Array, Array]:
+    """Rows and targets whose plain sums are the balanced ones: each class mean is scaled by √(n̄/n)."""
+    labels, targets = one_hot(y)
+    x, targets = x.copy(), targets.copy()
+    for label in labels:
+        own = y == label
+        factor = np.sqrt(len(y) / len(labels) / own.sum())
+        mean = x[own].mean(axis=0)
+        x[own] = (x[own] - mean) + factor * mean
+        targets[own] *= factor
+    return x, targets
+
+
+def ridge(x: Array, targets: Array, lam: float) -> Array:
+    """W = (XᵀX + λI)⁻¹ XᵀY, the minimum-norm solution for λ = 0."""
+    n, d = x.shape
+    if lam == 0:
+        return np.linalg.lstsq(x, targets, rcond=None)[0]
+    if n >= d:
+        return np.linalg.solve(x.T @ x + lam * np.eye(d), x.T @ targets)
+    u, s, vt = np.linalg.svd(x, full_matrices=False)
+    return vt.T @ np.diag(s / (s**2 + lam)) @ u.T @ targets
+
+
+def classifier(x: Array, y: Array, lam: float, balance: bool = False) -> tuple[list[Any], Array]:
+    """The joint ridge classifier on all data: its labels, and W with a column for each."""
+    labels, targets = one_hot(y)
+    if balance:
+        x, targets = balanced_data(x, y)
+    return labels, ridge(x, targets, lam)
+
+
+def predict(labels: list[Any], weights: Array, x: Array) -> list[Any]:
+    """The label of the highest score of each sample."""
+    return [labels[int(np.argmax(phi @ weights))] for phi in x]
+
+
+def search(
+    history: tuple[Array, Array] | None, x: Array, y: Array, balance: bool = False
+) -> dict[float, Fraction]:
+    """The mean accuracy over folds of every λ: the paper's appendix, read aloud."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The least populated class")  # the paper does not mind
+        folds = [test for _, test in StratifiedKFold(n_splits=4, shuffle=False).split(x, y)]
+    found = {}
+    for lam in SIXTEEN:
+        mean_accuracy = Fraction(0)
+        for left_out in folds:
+            train_x, train_y = np.delete(x, left_out, axis=0), np.delete(y, left_out)
+            if history is not None:
+                train_x = np.concatenate([history[0], train_x])
+                train_y = np.concatenate([history[1], train_y])
+            labels, weights = classifier(train_x, train_y, lam, balance)
+            answers = predict(labels, weights, x[left_out])
+            hits = sum(answer == truth for answer, truth in zip(answers, y[left_out].tolist(), strict=True))
+            mean_accuracy += Fraction(hits, len(left_out)) / 4
+        found[lam] = mean_accuracy
+    return found
+
+
+def best(accuracies: dict[float, Fraction]) -> float:
+    """The λ of the highest accuracy; the last that reaches it, going up."""
+    winner, highest = 0.0, Fraction(-1)
+    for lam in sorted(accuracies):
+        if accuracies[lam] >= highest:
+            winner, highest = lam, accuracies[lam]
+    return winner
+
+
+def gcv(x: Array, targets: Array, lam: float) -> float:
+    """N ‖Y − HY‖² / (N − tr H)² with the hat matrix H = X (XᵀX + λI)⁻¹ Xᵀ = K (K + λI)⁻¹, K = XXᵀ."""
+    n = len(x)
+    kernel = x @ x.T
+    hat = np.linalg.solve(kernel + lam * np.eye(n), kernel)
+    residual = targets - hat @ targets
+    return float(n * (residual**2).sum() / (n - np.trace(hat)) ** 2)

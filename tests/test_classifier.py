@@ -1,0 +1,315 @@
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics.pairwise import cosine_similarity, euclidean_distances
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import oracle
+from layup import NearestMeanClassifier, RidgeClassifier
+from layup.errors import ForgetError, InputError, MismatchError, UnknownNameError
+from layup.ridge import search_lambda
+from layup.statistics import GramStatistics
+
+ESTIMATORS = [
+    *(RidgeClassifier(lam, balance=b) for lam in ("search", "gcv", 0, 1.0) for b in (False, True)),
+    *(NearestMeanClassifier(metric) for metric in ("cosine", "euclidean")),
+]
+
+
+@parametrize_with_checks(ESTIMATORS)
+def test_scikit_learn_finds_no_fault(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(23)
+
+
+def each() -> Any:
+    """Every kind of classifier, under its own name."""
+    return pytest.mark.parametrize("model", [clone(model) for model in ESTIMATORS], ids=repr)
+
+
+# ---- any label, at any time
+
+
+@each()
+@pytest.mark.parametrize(
+    "labels", [[3, -1, 20], ["dog", "ant", "a longer name"], [2.0, -1.0, 0.0], [True, False, True]]
+)
+def test_labels_of_any_type_come_back_as_they_went_in(model: Any, labels: list[Any]) -> None:
+    x = np.repeat(np.eye(3), 5, axis=0)
+    y = np.repeat(labels, 5)
+    answers = clone(model).fit(x, y).predict(x)
+    assert answers.tolist() == y.tolist()
+    assert answers.dtype.kind == y.dtype.kind
+
+
+@each()
+def test_longer_names_are_not_cut_short_when_they_come_later(model: Any) -> None:
+    model = clone(model).partial_fit([[1.0, 0.0]], ["ox"]).partial_fit([[0.0, 1.0]], ["hippopotamus"])
+    assert model.predict(np.eye(2)).tolist() == ["ox", "hippopotamus"]
+
+
+@each()
+def test_one_class_is_always_the_answer(model: Any, rng: np.random.Generator) -> None:
+    model = clone(model).fit(rng.normal(size=(6, 3)), ["only"] * 6)
+    assert set(model.predict(100 * rng.normal(size=(50, 3)))) == {"only"}
+    assert model.decision_function(np.ones((2, 3))).shape == (2, 1)
+
+
+@each()
+def test_declared_classes_are_listed_and_not_predicted_before_they_are_seen(
+    model: Any, rng: np.random.Generator
+) -> None:
+    x, y = oracle.blobs(rng, [6, 6], dim=3)
+    model = clone(model).partial_fit(x, y, classes=["a", "c00", "z"])
+    assert model.classes_.tolist() == [
+        "a",
+        "c00",
+        "c01",
+        "z",
+    ]  # c01 was not declared and may come all the same
+    wide = 1000 * rng.normal(size=(200, 3))  # some samples have negative scores for all seen classes
+    assert set(model.predict(wide)) == {"c00", "c01"}
+    assert np.isneginf(model.decision_function(wide)[:, [0, 3]]).all()
+    assert np.isfinite(model.decision_function(wide)[:, [1, 2]]).all()
+    model.partial_fit(10 * np.ones((4, 3)), ["z"] * 4, classes=["b"])
+    assert model.classes_.tolist() == ["a", "b", "c00", "c01", "z"]
+    assert model.predict([[10.0, 10.0, 10.0]]).tolist() == ["z"]
+
+
+@each()
+def test_two_classes_of_which_one_is_only_declared(model: Any) -> None:
+    model = clone(model).partial_fit(np.eye(2), ["b", "b"], classes=["a", "b"])
+    assert np.isposinf(model.decision_function([[1.0, -5.0]])).all()
+    assert model.predict([[-1.0, -5.0]]).tolist() == ["b"]
+
+
+@each()
+def test_equal_scores_go_to_the_first_label_in_sorted_order(model: Any) -> None:
+    for labels in (["b", "a", "c"], ["c", "b", "a"]):
+        fitted = clone(model).fit(np.ones((3, 2)), labels)
+        assert np.ptp(fitted.scores([[1.0, 2.0]])) == 0
+        assert fitted.predict([[1.0, 2.0], [-1.0, 0.0]]).tolist() == ["a", "a"]
+
+
+@each()
+def test_with_two_classes_the_decision_is_the_lead_of_the_second(
+    model: Any, rng: np.random.Generator
+) -> None:
+    x, y = oracle.blobs(rng, [9, 9], dim=4)
+    model = clone(model).fit(x, y)
+    decision, scores = model.decision_function(x), model.scores(x)
+    assert decision.shape == (18,)
+    assert scores.shape == (18, 2)
+    np.testing.assert_allclose(decision, scores[:, 1] - scores[:, 0])
+    assert (model.predict(x) == np.where(decision > 0, "c01", "c00")).all()
+    model.partial_fit(x[:1], ["c02"])
+    np.testing.assert_array_equal(model.decision_function(x), model.scores(x))
+    assert model.scores(x).shape == (18, 3)
+
+
+@each()
+def test_many_classes_of_one_sample_each_need_no_warning(model: Any, rng: np.random.Generator) -> None:
+    x = rng.normal(size=(40, 60))
+    names = [f"c{i:02d}" for i in range(40)]
+    assert clone(model).fit(x, names).predict(x).tolist() == names
+    x, y = np.concatenate([x, x[:1], x[:1], x[:1]]), [*names, *["c00"] * 3]
+    assert len(clone(model).fit(x, y).classes_) == 40
+
+
+# ---- what is refused
+
+
+@each()
+def test_labels_of_another_type_change_nothing(model: Any) -> None:
+    model = clone(model).partial_fit(np.eye(2), ["a", "b"])
+    before = copy.deepcopy(model)
+    eight = np.ones((8, 2))
+    for call in (
+        lambda: model.partial_fit(eight, [1, 2] * 4),
+        lambda: model.partial_fit(eight, ["a", "b"] * 4, classes=[1, 2]),
+        lambda: model.partial_fit(eight, [1, 2] * 4, classes=[1, 2]),
+    ):
+        with pytest.raises(MismatchError, match="of one type"):
+            call()
+    assert model.classes_.tolist() == before.classes_.tolist()
+    assert model.statistics_.counts.tolist() == before.statistics_.counts.tolist()
+    np.testing.assert_array_equal(model.scores(np.eye(2)), before.scores(np.eye(2)))
+
+
+@each()
+def test_without_any_class_there_is_nothing_to_predict(model: Any) -> None:
+    with pytest.raises(NotFittedError):
+        clone(model).predict([[1.0, 2.0]])
+    with pytest.raises(NotFittedError):
+        clone(model).revert([[1.0, 2.0]], ["a"])
+    model = clone(model).partial_fit(np.eye(2), ["a", "b"], classes=["a", "z"])
+    model.revert(np.eye(2), ["a", "b"])
+    with pytest.raises(InputError, match="no class to predict"):
+        model.predict([[1.0, 2.0]])
+    assert model.partial_fit(np.eye(2), ["a", "b"]).predict(np.eye(2)).tolist() == ["a", "b"]
+
+
+@pytest.mark.parametrize("lam", [-1.0, np.nan, np.inf, None, 1j, [1.0]])
+def test_lambda_must_be_a_number_from_zero_up(lam: Any) -> None:
+    with pytest.raises(InputError, match="give a number ≥ 0, 'search' or 'gcv'"):
+        RidgeClassifier(lam).fit(np.eye(2), ["a", "b"])
+
+
+def test_a_mistyped_rule_or_metric_is_guessed() -> None:
+    with pytest.raises(UnknownNameError, match=r"Unknown rule for λ 'serch'.*Did you mean 'search'"):
+        RidgeClassifier("serch").fit(np.eye(2), ["a", "b"])
+    with pytest.raises(UnknownNameError, match=r"Unknown metric 'cosin'.*Did you mean 'cosine'"):
+        NearestMeanClassifier("cosin").fit(np.eye(2), ["a", "b"])
+    with pytest.raises(UnknownNameError, match=r"Unknown metric 3\. Known: cosine, euclidean"):
+        NearestMeanClassifier(3).fit(np.eye(2), ["a", "b"])  # type: ignore[arg-type]
+
+
+@each()
+def test_what_was_never_learned_cannot_be_reverted(model: Any, rng: np.random.Generator) -> None:
+    x, y = oracle.blobs(rng, [5, 5], dim=12)
+    model = clone(model).fit(x, y)
+    before = model.scores(x)
+    with pytest.raises(ForgetError, match="Cannot forget 6 images of 'c00': only 5 were learned"):
+        model.revert(np.ones((6, 12)), ["c00"] * 6)
+    np.testing.assert_array_equal(model.scores(x), before)
+    if isinstance(model, RidgeClassifier):
+        with pytest.raises(ForgetError, match="not what was learned"):
+            model.revert(x[:1] + 1, y[:1])
+        np.testing.assert_array_equal(model.scores(x), before)
+    with pytest.raises(ValueError, match="11 features"):
+        model.revert(x[:, :11], y)
+
+
+# ---- the scores
+
+
+@pytest.mark.parametrize("balance", [False, True])
+@pytest.mark.parametrize("lam", [0, 0.1, 10.0])
+def test_ridge_scores_are_those_of_the_joint_oracle(
+    lam: float, balance: bool, rng: np.random.Generator
+) -> None:
+    x, y = oracle.blobs(rng, [9, 4, 1, 30], dim=8, spread=2.0)
+    test = rng.normal(size=(20, 8))
+    model = RidgeClassifier(lam, balance=balance)
+    for start in range(0, len(y), 7):
+        model.partial_fit(x[start : start + 7], y[start : start + 7])
+    labels, weights = oracle.classifier(x, y, lam, balance)
+    np.testing.assert_allclose(model.scores(test), test @ weights, atol=1e-10)
+    assert model.predict(test).tolist() == oracle.predict(labels, weights, test)
+    assert model.lambda_ == lam
+
+
+@pytest.mark.parametrize("metric", ["cosine", "euclidean"])
+def test_nearest_mean_is_nearest(metric: str, rng: np.random.Generator) -> None:
+    x, y = oracle.blobs(rng, [9, 4, 1], dim=5, spread=2.0)
+    model = NearestMeanClassifier(metric).fit(x, y)
+    means = np.array([x[y == label].mean(axis=0) for label in ("c00", "c01", "c02")])
+    expected = cosine_similarity(x, means) if metric == "cosine" else -euclidean_distances(x, means)
+    np.testing.assert_allclose(model.scores(x), expected, atol=1e-12)
+    for phi, answer in zip(x, model.predict(x), strict=True):
+        gaps = [
+            1 - phi @ mean / np.linalg.norm(phi) / np.linalg.norm(mean)
+            if metric == "cosine"
+            else np.linalg.norm(phi - mean)
+            for mean in means
+        ]
+        assert answer == f"c{int(np.argmin(gaps)):02d}"
+
+
+def test_float32_features_are_scored_in_float64(rng: np.random.Generator) -> None:
+    x, y = oracle.blobs(rng, [9, 9], dim=5)
+    x = x.astype(np.float32)
+    for model in (RidgeClassifier(1e-3), NearestMeanClassifier()):
+        scores = model.fit(x, y).scores(x)
+        assert scores.dtype == np.float64
+        np.testing.assert_array_equal(scores, clone(model).fit(x.astype(np.float64), y).scores(x))
+
+
+# ---- λ
+
+
+def test_lambda_is_searched_again_in_each_lesson_with_the_history_and_the_balance() -> None:
+    found = {}
+    for balance in (False, True):
+        rng = np.random.default_rng(5)
+        model, past, found[balance] = RidgeClassifier(balance=balance), None, []
+        for counts in ([20, 1, 2, 3], [3, 15, 1, 1, 2]):
+            x, y = oracle.blobs(rng, counts, dim=20, spread=3.0)
+            expected = oracle.best(oracle.search(past, x, y, balance))
+            found[balance].append(model.partial_fit(x, y).lambda_)
+            assert model.lambda_ == pytest.approx(expected)
+            past = (x, y)
+    assert found[False] != found[True]
+    assert found[True][0] != found[True][1]
+
+
+def test_lambda_stays_as_it_was_where_a_lesson_cannot_be_searched(rng: np.random.Generator) -> None:
+    x, y = oracle.blobs(np.random.default_rng(5), [12, 12], dim=20, spread=3.0)
+    model = RidgeClassifier().partial_fit(x[:3], ["a", "b", "b"])
+    assert model.lambda_ == 1.0
+    searched = search_lambda(model.statistics_.copy(), x, y)
+    assert searched is not None
+    assert model.partial_fit(x, y).lambda_ == searched.best != 1.0
+    assert model.partial_fit(x[:3], ["new"] * 3).lambda_ == searched.best
+
+
+def test_fit_forgets_all_that_was_learned_and_chosen_before() -> None:
+    x, y = oracle.blobs(np.random.default_rng(5), [12, 12], dim=20, spread=3.0)
+    model = RidgeClassifier().partial_fit(x, y, classes=["declared"])
+    assert model.lambda_ != 1.0
+    assert model.fit(x[:2, :3], ["a", "b"]).lambda_ == 1.0
+    assert model.classes_.tolist() == ["a", "b"]
+    assert model.n_features_in_ == 3
+
+
+@pytest.mark.parametrize("lam", ["search", "gcv", 0.3])
+def test_reverting_undoes_learning_and_keeps_lambda(lam: Any, rng: np.random.Generator) -> None:
+    x, y = oracle.blobs(rng, [12, 12, 12], dim=20, spread=3.0)
+    model = RidgeClassifier(lam).partial_fit(x[:20], y[:20]).partial_fit(x[20:], y[20:])
+    before = model.lambda_
+    model.revert(x[20:], y[20:])
+    assert model.statistics_.total == 20
+    if lam == "gcv":  # no choice of the past, but a function of the sums
+        assert model.lambda_ == pytest.approx(RidgeClassifier("gcv").fit(x[:20], y[:20]).lambda_, rel=1e-4)
+    else:
+        assert model.lambda_ == before
+    twin = RidgeClassifier(model.lambda_).fit(x[:20], y[:20])
+    np.testing.assert_allclose(model.scores(x), twin.scores(x), atol=1e-9)
+
+
+def test_parameters_may_change_between_lessons(rng: np.random.Generator) -> None:
+    x, y = oracle.blobs(rng, [12, 12], dim=5, spread=3.0)
+    model = RidgeClassifier("gcv").fit(x, y)
+    chosen = model.lambda_
+    model.set_params(lam="search").partial_fit(x[:1], y[:1])  # nothing to search on: λ stays
+    assert model.lambda_ == pytest.approx(chosen, rel=0.1)
+    model.partial_fit(x[:1], y[:1])
+    assert model.solution_.lam == model.lambda_
+    assert model.set_params(lam=7).partial_fit(x[:1], y[:1]).lambda_ == 7.0
+
+
+def test_sums_can_be_adopted_and_absorbed(rng: np.random.Generator) -> None:
+    x, y = oracle.blobs(rng, [8, 8, 8], dim=5)
+    whole = RidgeClassifier(1.0).fit(x, y)
+    model, lesson = RidgeClassifier(1.0), GramStatistics(5)
+    sums = GramStatistics(5)
+    sums.update(x[:10], y[:10])
+    lesson.update(x[10:], y[10:])
+    model.adopt(sums)
+    model.absorb(lesson)
+    np.testing.assert_allclose(model.scores(x), whole.scores(x), atol=1e-12)
+    searching = RidgeClassifier()
+    searching.adopt(sums, lam=0.25)
+    assert searching.lambda_ == 0.25
+    assert searching.needs_samples
+    assert not model.needs_samples

@@ -1,0 +1,354 @@
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+import oracle
+from layup.ridge import LAMBDAS, LambdaSearch, Solution, Spectrum, equations, search_lambda, solve
+from layup.statistics import GramStatistics
+
+EPS = np.finfo(np.float64).eps
+
+
+def taught(x: Any, y: Any) -> GramStatistics:
+    sums = GramStatistics(x.shape[1])
+    sums.update(x, y)
+    return sums
+
+
+def spectrum(x: Any, y: Any, balance: bool = False) -> Spectrum:
+    sums = taught(x, y)
+    return Spectrum.of(*equations(sums, balance), sums.total)
+
+
+def relative_error(found: Any, expected: Any) -> float:
+    return float(np.abs(found - expected).max() / np.abs(expected).max())
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(11)
+
+
+# ---- solving
+
+SHAPES = {"few samples": ([7, 9, 8], 60), "as many": ([10, 5, 5], 20), "many samples": ([30, 45, 25], 12)}
+
+
+@pytest.mark.parametrize("balance", [False, True])
+@pytest.mark.parametrize("lam", [0.0, 1e-8, 1e-4, 1.0, 1e3, 1e6])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_weights_are_those_of_the_oracle_on_all_data(
+    shape: str, lam: float, balance: bool, rng: np.random.Generator
+) -> None:
+    counts, dim = SHAPES[shape]
+    x, y = oracle.blobs(rng, counts, dim)
+    labels, weights = oracle.classifier(x, y, lam, balance)
+    sums = taught(x, y)
+    assert sums.labels == labels
+    # Where Cholesky is used, rounding in the directions without samples grows as ‖G‖/λ.
+    tolerance = 1e-9 + (EPS * np.trace(sums.gram) / lam if lam and shape == "few samples" else 0)
+    assert relative_error(Solution(sums, lam, balance).weights, weights) < tolerance
+    assert relative_error(spectrum(x, y, balance).weights(lam), weights) < 1e-9
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_lambda_zero_means_the_minimum_norm_solution(shape: str, rng: np.random.Generator) -> None:
+    counts, dim = SHAPES[shape]
+    x, y = oracle.blobs(rng, counts, dim)
+    weights = Solution(taught(x, y), 0.0, False).weights
+    np.testing.assert_allclose(weights, np.linalg.pinv(x) @ oracle.one_hot(y)[1], atol=1e-10)
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_repeated_and_empty_columns_do_no_harm(scale: float, rng: np.random.Generator) -> None:
+    x, y = oracle.blobs(rng, [30, 30], dim=4)
+    x = scale * np.concatenate([x, x[:, :2], np.zeros((60, 3))], axis=1)  # rank 4 of 9
+    targets = oracle.one_hot(y)[1]
+    for lam in (0.0, 1e-16 * scale**2):
+        weights = Solution(taught(x, y), lam, False).weights
+        assert relative_error(weights, np.linalg.lstsq(x, targets, rcond=None)[0]) < 1e-9
+
+
+def test_small_lambda_is_right_where_a_plain_solve_is_not(rng: np.random.Generator) -> None:
+    """Fewer samples than dimensions and features of some size: G + λI cannot be told from G."""
+    x, y = oracle.blobs(rng, [10, 10, 10], dim=120)
+    x *= 100
+    test, lam = 100 * rng.normal(size=(50, 120)), 1e-8
+    scores = test @ oracle.classifier(x, y, lam)[1]
+    sums = taught(x, y)
+    assert relative_error(test @ Solution(sums, lam, False).weights, scores) < 1e-9
+    naive = np.linalg.solve(sums.gram + lam * np.eye(120), sums.prototypes.T)
+    assert relative_error(test @ naive, scores) > 0.01
+    single = (sums.gram + lam * np.eye(120)).astype(np.float32)
+    naive = np.linalg.solve(single, sums.prototypes.T.astype(np.float32))
+    assert relative_error(test @ naive, scores) > 1.0
+
+
+def test_weights_go_to_those_of_lambda_zero_without_a_jump(rng: np.random.Generator) -> None:
+    x, y = oracle.blobs(rng, [8, 8], dim=40)
+    sums = taught(x, y)
+    at_zero = Solution(sums, 0.0, False).weights
+    for lam in np.geomspace(1e-16, 1e-7, 19):  # across the switch from eigenvalues to Cholesky
+        assert relative_error(Solution(sums, lam, False).weights, at_zero) < 1 / 40
+
+
+def test_forgetting_down_to_few_samples_leaves_a_solvable_system(rng: np.random.Generator) -> None:
+    """What subtracting large sums leaves in the empty directions is above the rounding of the small rest."""
+    x, y = oracle.blobs(rng, [8, 8], dim=40)
+    past_x, past_y = oracle.blobs(rng, [2000, 2000], dim=40)
+    sums, test = taught(x, y), rng.normal(size=(30, 40))
+    joint = taught(np.concatenate([x, 30 * past_x]), np.concatenate([y, past_y]))
+    joint.revert(30 * past_x, past_y)
+    for lam in (None, 0.0, 1e-4):
+        expected, found = Solution(sums, lam, False), Solution(joint, lam, False)
+        assert found.lambda_ == pytest.approx(expected.lambda_, rel=1e-3)
+        assert relative_error(test @ found.weights, test @ expected.weights) < 1e-3
+
+
+def test_sums_whose_rounding_is_negative_are_solved_all_the_same() -> None:
+    gram = np.diag([4.0, 1.0, -1e-9])  # as subtracting can leave it
+    weights = solve(gram, np.array([[2.0, 1.0, 1e-9]]), total=2, lam=1e-10)
+    np.testing.assert_allclose(weights.ravel(), [0.5, 1.0, 0.0], atol=1e-8)
+
+
+def test_sums_of_zeros_have_zero_weights() -> None:
+    sums = taught(np.zeros((4, 3)), list("aabb"))
+    for lam in (None, 0.0, 1.0):
+        for balance in (False, True):
+            assert not Solution(sums, lam, balance).weights.any()
+    assert Solution(sums, None, False).lambda_ == 1.0
+
+
+# ---- balance
+
+
+def test_balanced_equations_are_the_formula(rng: np.random.Generator) -> None:
+    x, y = oracle.blobs(rng, [40, 3, 1, 11], dim=7)
+    gram, prototypes = equations(taught(x, y), balance=True)
+    expected_gram, expected_prototypes = oracle.balanced_sums(x, y)
+    np.testing.assert_allclose(gram, expected_gram, rtol=1e-11)
+    np.testing.assert_allclose(prototypes, expected_prototypes, rtol=1e-11)
+    assert (gram == gram.T).all()
+
+
+def test_the_oracles_balanced_data_has_the_balanced_sums(rng: np.random.Generator) -> None:
+    x, y = oracle.blobs(rng, [40, 3, 1, 11], dim=7)
+    rows, targets = oracle.balanced_data(x, y)
+    gram, prototypes = oracle.balanced_sums(x, y)
+    np.testing.assert_allclose(rows.T @ rows, gram, rtol=1e-11)
+    np.testing.assert_allclose(targets.T @ rows, prototypes, rtol=1e-11)
+    assert (targets**2).sum() == pytest.approx(len(y))
+
+
+def test_balancing_equal_classes_changes_nothing(rng: np.random.Generator) -> None:
+    x, y = oracle.blobs(rng, [9, 9, 9], dim=7)
+    sums = taught(x, y)
+    gram, prototypes = equations(sums, balance=True)
+    np.testing.assert_array_equal(gram, sums.gram)
+    np.testing.assert_allclose(prototypes, sums.prototypes, rtol=1e-15)
+
+
+def test_balancing_without_any_class_is_possible() -> None:
+    gram, prototypes = equations(GramStatistics(3), balance=True)
+    assert (gram.shape, prototypes.shape) == ((3, 3), (0, 3))
+
+
+def test_balance_helps_small_classes(rng: np.random.Generator) -> None:
+    x, y = oracle.blobs(rng, [400, 400, 8, 8], dim=16, spread=2.5)
+    test_x, test_y = oracle.blobs(rng, [200] * 4, dim=16, spread=2.5)
+    small = (test_y == "c02") | (test_y == "c03")
+    recall, overall = {}, {}
+    for balance in (False, True):
+        sums = taught(x, y)
+        scores = test_x @ Solution(sums, 1.0, balance).weights
+        right = np.array(sums.labels)[scores.argmax(axis=1)] == test_y
+        recall[balance], overall[balance] = right[small].mean(), right.mean()
+    assert recall[True] > recall[False] + 0.2
+    assert overall[True] > overall[False] + 0.05
+
+
+# ---- λ by search
+
+
+def lessons(rng: np.random.Generator, sizes: list[list[int]], dim: int) -> list[tuple[Any, Any]]:
+    return [oracle.blobs(rng, counts, dim, spread=3.0) for counts in sizes]
+
+
+CURRICULA = {
+    "one lesson": ([[12, 12, 12]], 30),
+    "new classes": ([[12, 12, 0, 0], [0, 0, 12, 12]], 20),
+    "old classes return": ([[9, 9, 0], [0, 8, 9], [5, 0, 6]], 15),
+    "fewer samples than dimensions": ([[6, 6, 0, 0], [0, 0, 7, 5]], 50),
+    "imbalanced": ([[40, 4, 9, 0], [5, 0, 31, 13]], 40),
+    "classes of one to three": ([[20, 1, 2, 3], [3, 15, 1, 1, 2]], 20),
+    "one class": ([[9]], 6),
+}
+
+
+@pytest.mark.parametrize("balance", [False, True])
+@pytest.mark.parametrize("curriculum", CURRICULA)
+def test_search_sees_what_its_loop_by_loop_twin_sees(curriculum: str, balance: bool) -> None:
+    sizes, dim = CURRICULA[curriculum]
+    history, past = GramStatistics(dim), None
+    for x, y in lessons(np.random.default_rng(5), sizes, dim):
+        found = search_lambda(history, x, y, balance=balance)
+        expected = oracle.search(past, x, y, balance)
+        assert found is not None
+        assert list(found.accuracies.values()) == list(expected.values())
+        assert list(found.accuracies) == pytest.approx(list(expected))
+        assert found.best == pytest.approx(oracle.best(expected))
+        history.update(x, y)
+        past = (x, y) if past is None else (np.concatenate([past[0], x]), np.concatenate([past[1], y]))
+
+
+def test_the_curricula_can_tell_a_wrong_search_from_a_right_one() -> None:
+    """λ matters in them, and the best is not always the largest."""
+    accuracies = [
+        oracle.search(None, *lessons(np.random.default_rng(5), *CURRICULA[name])[0])
+        for name in ("new classes", "imbalanced")
+    ]
+    assert min(len(set(found.values())) for found in accuracies) >= 5
+    assert min(map(oracle.best, accuracies)) < 10
+
+
+def test_the_grid_is_the_papers() -> None:
+    assert len(LAMBDAS) == 16
+    np.testing.assert_allclose(LAMBDAS, oracle.SIXTEEN, rtol=1e-15)
+
+
+def test_equal_accuracies_go_to_the_larger_lambda() -> None:
+    half = Fraction(1, 2)
+    assert LambdaSearch({1e-8: half, 10.0: half, 0.1: half, 100.0: Fraction(49, 100)}).best == 10.0
+    easy = np.repeat(np.eye(3), 4, axis=0)
+    found = search_lambda(GramStatistics(3), easy, np.repeat(["a", "b", "c"], 4))
+    assert found is not None
+    assert set(found.accuracies.values()) == {Fraction(1)}
+    assert found.best == 1e3
+
+
+def test_accuracies_are_exact_so_that_rounding_breaks_no_tie(rng: np.random.Generator) -> None:
+    """13 samples make folds of 4, 3, 3, 3: sums of thirds and quarters that floats would round."""
+    x, y = oracle.blobs(rng, [13], dim=3)
+    found = search_lambda(GramStatistics(3), x, y)
+    assert found is not None
+    assert set(found.accuracies.values()) == {Fraction(1)}
+    assert all(isinstance(accuracy, Fraction) for accuracy in found.accuracies.values())
+
+
+def test_folds_weigh_the_same_whatever_their_size() -> None:
+    """One of nine samples is wrong, in the fold of three: the mean is 11/12 and not 8/9."""
+    x = np.array([[1.0, 0.0]] * 5 + [[0.0, 1.0]] * 4)
+    y = np.array(["a"] * 5 + ["b"] * 4)
+    x[0] = [0.0, 1.0]  # the first fold holds rows 0, 1 and 5
+    found = search_lambda(GramStatistics(2), x, y)
+    assert found is not None
+    assert set(found.accuracies.values()) == {Fraction(11, 12)}
+
+
+def test_a_class_absent_from_a_folds_training_part_cannot_be_predicted_there() -> None:
+    """The single sample of "b" is right in no λ; with "b" in the history it is."""
+    x = np.array([[1.0, 0.0]] * 4 + [[0.0, 1.0]])
+    y = np.array(["a"] * 4 + ["b"])
+    history = GramStatistics(2)
+    found = search_lambda(history, x, y)
+    assert found is not None
+    assert set(found.accuracies.values()) == {Fraction(7, 8)}
+    history.update([[0.0, 1.0]], ["b"])
+    found = search_lambda(history, x, y)
+    assert found is not None
+    assert set(found.accuracies.values()) == {Fraction(1)}
+
+
+def test_search_depends_on_the_order_given_and_on_nothing_random(rng: np.random.Generator) -> None:
+    x, y = oracle.blobs(rng, [13, 11, 12], dim=10, spread=2.0)
+    first, again = (search_lambda(GramStatistics(10), x, y) for _ in range(2))
+    assert first == again
+    order = rng.permutation(len(y))
+    assert first != search_lambda(GramStatistics(10), x[order], y[order])
+
+
+@pytest.mark.parametrize("counts", [[3, 3, 3], [1], [1] * 30, [3, 2, 1]])
+def test_without_four_samples_of_any_class_there_is_nothing_to_search(counts: list[int]) -> None:
+    x, y = oracle.blobs(np.random.default_rng(0), counts, dim=5)
+    assert search_lambda(GramStatistics(5), x, y) is None
+
+
+def test_searching_changes_neither_the_history_nor_the_lesson(rng: np.random.Generator) -> None:
+    x, y = oracle.blobs(rng, [8, 8], dim=5)
+    history = taught(x, y)
+    before = history.gram.tobytes(), history.prototypes.tobytes(), x.tobytes(), y.tobytes()
+    search_lambda(history, x, y, balance=True)
+    assert (history.gram.tobytes(), history.prototypes.tobytes(), x.tobytes(), y.tobytes()) == before
+
+
+# ---- λ by generalised cross-validation
+
+
+@pytest.mark.parametrize("balance", [False, True])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_gcv_is_the_textbook_definition_on_all_data(shape: str, balance: bool) -> None:
+    counts, dim = SHAPES[shape]
+    for seed in range(5):  # rounding falls on the good side half of the time
+        x, y = oracle.blobs(np.random.default_rng(seed), counts, dim)
+        rows, targets = oracle.balanced_data(x, y) if balance else (x, oracle.one_hot(y)[1])
+        found = spectrum(x, y, balance)
+        for lam in np.geomspace(1e-2, 1e4, 13):
+            assert found.gcv(lam) == pytest.approx(oracle.gcv(rows, targets, lam), rel=1e-8)
+
+
+def test_gcv_keeps_its_digits_as_lambda_vanishes() -> None:
+    """With K = XXᵀ invertible, N − tr H = λ tr (K + λI)⁻¹ and Y − HY = λ (K + λI)⁻¹ Y: λ drops out."""
+    for seed in range(8):
+        x, y = oracle.blobs(np.random.default_rng(seed), [9, 8, 10], dim=60)
+        inverse = np.linalg.inv(x @ x.T)
+        limit = len(x) * ((inverse @ oracle.one_hot(y)[1]) ** 2).sum() / np.trace(inverse) ** 2
+        for lam in (1e-10, 1e-8, 1e-6):
+            assert spectrum(x, y).gcv(lam) == pytest.approx(limit, rel=1e-6)
+
+
+@pytest.mark.parametrize("spread", [0.1, 1.0, 4.0])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_best_gcv_is_the_minimum_over_a_dense_grid(shape: str, spread: float) -> None:
+    counts, dim = SHAPES[shape]
+    x, y = oracle.blobs(np.random.default_rng(3), counts, dim, spread)
+    targets, top = oracle.one_hot(y)[1], np.linalg.norm(x, 2) ** 2
+    lowest = min(oracle.gcv(x, targets, lam) for lam in np.geomspace(1e-7 * top, top, 150))
+    lam = Solution(taught(x, y), None, False).lambda_
+    assert 0 < lam <= top * (1 + 1e-9)
+    if lam > 1e-7 * top:
+        assert oracle.gcv(x, targets, lam) <= lowest * (1 + 1e-6)
+    else:
+        assert spectrum(x, y).gcv(lam) <= lowest * (1 + 1e-6)
+
+
+def test_gcv_finds_more_shrinkage_where_there_is_more_noise(rng: np.random.Generator) -> None:
+    found = [
+        Solution(taught(*oracle.blobs(rng, [40, 40, 40], 12, spread)), None, False).lambda_
+        for spread in (0.5, 2.0, 8.0)
+    ]
+    assert found == sorted(found)
+    assert found[2] > 10 * found[0]
+
+
+def test_gcv_is_the_same_whatever_way_the_samples_came(rng: np.random.Generator) -> None:
+    x, y = oracle.blobs(rng, [30, 5, 17], dim=10, spread=2.0)
+    more_x, more_y = oracle.blobs(rng, [4, 4, 4, 20], dim=10, spread=2.0)
+    expected = Solution(taught(x, y), None, True).lambda_
+    batches, forgotten = GramStatistics(10), taught(x, y)
+    for row in rng.permutation(len(y)):
+        batches.update(x[[row]], y[[row]])
+    forgotten.update(more_x, more_y)
+    forgotten.revert(more_x, more_y)
+    for sums in (batches, taught(x[20:], y[20:]) + taught(x[:20], y[:20]), forgotten):
+        assert Solution(sums, None, True).lambda_ == pytest.approx(expected, rel=1e-4)
+    assert Solution(taught(more_x, more_y), None, True).lambda_ != pytest.approx(expected, rel=1e-2)
+
+
+def test_one_sample_is_enough_for_gcv() -> None:
+    solution = Solution(taught(np.array([[3.0, 4.0]]), ["a"]), None, False)
+    assert 0 < solution.lambda_ <= 25
+    assert np.isfinite(solution.weights).all()
