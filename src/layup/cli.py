@@ -14,7 +14,7 @@ from layup import __version__, console, storage
 from layup.errors import InputError, LayupError
 
 if TYPE_CHECKING:
-    from layup.model import LayUP
+    from layup.model import Answers, LayUP
 
 
 def _version(asked: bool) -> None:
@@ -58,6 +58,9 @@ Model = Annotated[Path, typer.Argument(help="A .layup file.", metavar="MODEL")]
 Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first bad file instead of skipping it.")]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Neither read nor write the feature cache.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+Weights = Annotated[
+    Path | None, typer.Option(help="A weights file for a timm backbone; for an old model, where it is now.")
+]
 Workers = Annotated[int | None, typer.Option(help="Processes that decode photos. Default: by need.", min=0)]
 
 
@@ -69,7 +72,7 @@ def learn(
         str | None,
         typer.Option(help="bundled (default), vit-nano, any timm name with its tag, or hf:NAME."),
     ] = None,
-    weights: Annotated[Path | None, typer.Option(help="A local weights file for a timm backbone.")] = None,
+    weights: Weights = None,
     input_size: Annotated[int | None, typer.Option(help="Side of the square input, in pixels.")] = None,
     k: Annotated[
         int | None, typer.Option(help="How many of the last layers. Default: the backbone's.")
@@ -98,10 +101,9 @@ def learn(
 
     paths, labels = class_folders(photos)
     with storage.locked(to, on_wait=lambda: console.remark(f"Waiting: another process is using '{to}' …")):
-        wanted = {"backbone": backbone, "weights": weights, "input_size": input_size, "k": k}
         if to.exists():
-            model = LayUP.load(to, cache=not no_cache, workers=workers)
-            _require_same(model, to, wanted)
+            model = LayUP.load(to, weights=weights, cache=not no_cache, workers=workers)
+            _require_same(model, to, {"backbone": backbone, "input_size": input_size, "k": k})
         else:
             model = LayUP(_backbone(backbone, weights, input_size), k, cache=not no_cache, workers=workers)
         model.configure(lam=None if lam is None else _number_or_rule(lam), balance=balance)
@@ -120,6 +122,7 @@ def predict(
     images: Annotated[list[Path], typer.Argument(help="Image files, or folders of them.", metavar="IMAGES")],
     as_json: AsJson = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV instead of a table.")] = False,
+    weights: Weights = None,
     strict: Strict = False,
     no_cache: NoCache = False,
     workers: Workers = None,
@@ -135,13 +138,13 @@ def predict(
 
     if as_json and as_csv:
         raise InputError("Give --json or --csv, not both.")
-    loaded = LayUP.load(model, cache=not no_cache, workers=workers)
+    loaded = LayUP.load(model, weights=weights, cache=not no_cache, workers=workers)
     paths = [file for path in images for file in (find_images(path) if path.is_dir() else [path])]
-    found = loaded.extract(paths)
-    _require_usable(found, paths, strict)
+    answers = loaded.answer(paths)
+    _require_usable(answers, paths, strict)
     style = "json" if as_json else "csv" if as_csv else "table"
-    console.predictions([paths[i] for i in found.kept], loaded.classes_, loaded.score(found), style)
-    console.report_bad(found.bad, paths)
+    console.predictions([paths[i] for i in answers.kept], answers, style)
+    console.report_bad(answers.bad, paths)
 
 
 @app.command()
@@ -152,6 +155,7 @@ def evaluate(
         Path | None, typer.Option(help="Where to draw the confusion matrix. Default: MODEL-confusion.png.")
     ] = None,
     as_json: AsJson = False,
+    weights: Weights = None,
     strict: Strict = False,
     no_cache: NoCache = False,
     workers: Workers = None,
@@ -160,22 +164,19 @@ def evaluate(
 
     layup evaluate m.layup test-photos/        test-photos/CLASS/*.jpg
     """
-    import numpy as np
-
     from layup import metrics, plots
     from layup.images import class_folders
     from layup.model import LayUP
 
     paths, labels = class_folders(photos)
-    loaded = LayUP.load(model, cache=not no_cache, workers=workers)
-    found = loaded.extract(paths)
-    _require_usable(found, paths, strict)
-    truth = [labels[i] for i in found.kept]
-    answers = np.array(loaded.classes_)[loaded.score(found).argmax(axis=1)].tolist()
-    overall = metrics.accuracy(truth, answers)
-    by_class = metrics.per_class_accuracy(truth, answers)
+    loaded = LayUP.load(model, weights=weights, cache=not no_cache, workers=workers)
+    answers = loaded.answer(paths)
+    _require_usable(answers, paths, strict)
+    truth = [labels[i] for i in answers.kept]
+    overall = metrics.accuracy(truth, answers.labels)
+    by_class = metrics.per_class_accuracy(truth, answers.labels)
     drawn = picture or Path(f"{model.stem}-confusion.png")
-    plots.confusion_matrix(drawn, *metrics.confusion(truth, answers))
+    plots.confusion_matrix(drawn, *metrics.confusion(truth, answers.labels))
     if as_json:
         console.print_json(
             {"accuracy": overall, "images": len(truth), "per_class": by_class, "picture": str(drawn)}
@@ -186,12 +187,17 @@ def evaluate(
     unknown = sorted(set(truth) - set(loaded.classes_))
     if unknown:
         console.remark(f"Never learned, so always wrong: {', '.join(unknown)}.")
-    console.report_bad(found.bad, paths)
+    console.report_bad(answers.bad, paths)
 
 
 @app.command()
 def forget(
-    model: Model, photos: Photos, strict: Strict = False, no_cache: NoCache = False, workers: Workers = None
+    model: Model,
+    photos: Photos,
+    weights: Weights = None,
+    strict: Strict = False,
+    no_cache: NoCache = False,
+    workers: Workers = None,
 ) -> None:
     """Un-learn photos exactly: the model becomes what it would be without them.
 
@@ -204,7 +210,7 @@ def forget(
 
     paths, labels = class_folders(photos)
     with storage.locked(model, on_wait=lambda: console.remark(f"Waiting: another process uses '{model}' …")):
-        loaded = LayUP.load(model, cache=not no_cache, workers=workers)
+        loaded = LayUP.load(model, weights=weights, cache=not no_cache, workers=workers)
         done = loaded.forget(paths, labels, strict=strict)
         loaded.save(model)
     console.lesson("", done.counts, loaded.counts_, "forgotten")
@@ -381,10 +387,8 @@ def _backbone(name: str | None, weights: Path | None, input_size: int | None) ->
 
 def _require_same(model: LayUP, path: Path, wanted: dict[str, Any]) -> None:
     """An old model keeps its backbone and k: asking for others is a mistake."""
-    recorded = model.backbone_.spec or {}
     have = {
         "backbone": model.backbone_.name,
-        "weights": recorded.get("weights"),
         "input_size": model.backbone_.preprocessing.size[0],
         "k": len(model.statistics_.layers),
     }
@@ -404,11 +408,11 @@ def _number_or_rule(text: str) -> float | str:
         return text
 
 
-def _require_usable(found: Any, paths: list[Path], strict: bool) -> None:
+def _require_usable(answers: Answers, paths: list[Path], strict: bool) -> None:
     if not paths:
         raise InputError("There are no image files in what was given.")
-    if found.bad and (strict or not len(found.kept)):
-        raise InputError(found.bad[0].reason)
+    if answers.bad and (strict or not answers.kept):
+        raise InputError(answers.bad[0].reason)
 
 
 def _make_folder(folder: Path) -> None:

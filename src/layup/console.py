@@ -18,7 +18,7 @@ from rich.table import Table
 
 if TYPE_CHECKING:
     from layup.features import BadImage
-    from layup.statistics import Floats
+    from layup.model import Answers
 
 MANY = 40
 """Tables for people stop here; files and --json hold everything."""
@@ -96,30 +96,30 @@ def report_bad(bad: Sequence[BadImage], paths: Sequence[Path]) -> None:
         remark(f"  … and {len(bad) - MANY:,} more.")
 
 
-def predictions(paths: Sequence[Path], classes: Sequence[str], scores: Floats, style: str) -> None:
-    """One row an image, best answer first; `style` is table, json or csv."""
-    best = scores.argmax(axis=1).tolist()
+def predictions(paths: Sequence[Path], answers: Answers, style: str) -> None:
+    """One row an image; `style` is table, json or csv."""
+    classes, scores = answers.classes, answers.scores
+    rows = zip(paths, answers.labels, scores.tolist(), strict=True)
     if style == "json":
         print_json(
             [
-                {"path": str(path), "label": classes[b], "scores": dict(zip(classes, row, strict=True))}
-                for path, b, row in zip(paths, best, scores.tolist(), strict=True)
+                {"path": str(path), "label": label, "scores": dict(zip(classes, row, strict=True))}
+                for path, label, row in rows
             ]
         )
     elif style == "csv":
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(["path", "label", *(f"score:{label}" for label in classes)])
-        for path, b, row in zip(paths, best, scores.tolist(), strict=True):
-            writer.writerow([str(path), classes[b], *row])
+        writer.writerows([str(path), label, *row] for path, label, row in rows)
     else:
-        rows = []
-        for path, b, row in zip(paths, best, scores, strict=True):
-            others = [
-                (-score, label) for i, (score, label) in enumerate(zip(row, classes, strict=True)) if i != b
-            ]
-            second = f"{min(others)[1]} {-min(others)[0]:.2f}" if others else ""
-            rows.append([str(path), classes[b], f"{row[b]:.2f}", second])
-        table("", ["image", "label", "score", "next best"], rows)
+        lines = []
+        for path, label, row in rows:
+            best, *others = sorted(
+                zip(row, classes, strict=True), key=lambda pair: (pair[0], pair[1] == label)
+            )[::-1]
+            second = f"{others[0][1]} {others[0][0]:.2f}" if others else ""
+            lines.append([str(path), label, f"{best[0]:.2f}", second])
+        table("", ["image", "label", "score", "next best"], lines)
 
 
 def lesson(title: str, counts: Mapping[str, int], totals: Mapping[str, int], verb: str) -> None:

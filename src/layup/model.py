@@ -6,11 +6,11 @@ import logging
 import uuid
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from layup.backbones import Backbone, load_backbone
 from layup.cache import FeatureCache, NoCache
 from layup.classifier import NearestMeanClassifier, RidgeClassifier, SumsClassifier
 from layup.errors import BadImageError, InputError, MismatchError
-from layup.features import EMBEDDING, BadImage, Extraction, Extractor, Rows
+from layup.features import EMBEDDING, BadImage, Extractor, Rows
 from layup.images import ImageSource
 from layup.statistics import Floats
 
@@ -28,6 +28,19 @@ logger = logging.getLogger(__name__)
 
 KIND = "model"
 VERSIONS_OF = ("layup-cl", "torch", "timm", "numpy")
+
+
+class Reading(TypedDict, total=False):
+    """How images are read, which never changes an answer.
+
+    cache: keep features on disk, so that an image passes the network once (default: yes); or a cache.
+    workers: processes that decode images (default: by need).
+    progress: show bars (default: when standard error is a terminal).
+    """
+
+    cache: FeatureCache | NoCache | bool
+    workers: int | None
+    progress: bool | None
 
 
 @dataclass(frozen=True)
@@ -43,6 +56,21 @@ class Lesson:
         return sum(self.counts.values())
 
 
+@dataclass(frozen=True)
+class Answers:
+    """Scores for those images that could be used: row i is of image `kept[i]`, columns are the classes."""
+
+    classes: list[str]
+    scores: Floats
+    kept: list[int]
+    bad: list[BadImage]
+
+    @property
+    def labels(self) -> list[str]:
+        """The class of the highest score, the first of equals."""
+        return [self.classes[best] for best in self.scores.argmax(axis=1)]
+
+
 class ImageModel:
     """What all models share: a frozen backbone, some of its layers, and a classifier made of sums.
 
@@ -55,15 +83,10 @@ class ImageModel:
     def __init__(
         self,
         backbone: str | Backbone = "bundled",
-        *,
-        cache: FeatureCache | NoCache | bool = True,
-        workers: int | None = None,
-        progress: bool | None = None,
+        **reading: Unpack[Reading],
     ) -> None:
         self.backbone = backbone
-        self.cache = cache
-        self.workers = workers
-        self.progress = progress
+        self.reading = reading
         self.lessons: list[str] = []
         self._made_with: dict[str, Any] | None = None  # what the file says of the backbone
 
@@ -167,22 +190,23 @@ class ImageModel:
 
     def scores(self, images: Sequence[ImageSource]) -> Floats:
         """One row an image and one column for each of `classes_`; the highest wins, the first of equals."""
-        found = self.extract(images)
-        if found.bad:
-            raise BadImageError(found.bad[0].reason)
-        return self.score(found)
+        answers = self.answer(images)
+        if answers.bad:
+            raise BadImageError(answers.bad[0].reason)
+        return answers.scores
 
-    def extract(self, images: Sequence[ImageSource], title: str = "Reading images") -> Extraction:
-        """The features that this model looks at; bad images are listed in the result, not raised."""
-        return self.extractor_.extract(_listed(images), title)
-
-    def score(self, found: Extraction) -> Floats:
-        """The scores of what `extract` found."""
+    def answer(self, images: Sequence[ImageSource]) -> Answers:
+        """The scores of all images that can be used, and which cannot. Features are not held: only scores."""
         if not self.classes_:
             raise InputError("This model has not learned any class yet. Teach it with `learn` first.")
-        if not len(found.rows):
-            return np.zeros((0, len(self.classes_)))
-        return self.classifier_.scores(found.rows)
+        answers = Answers(self.classes_, np.zeros((0, len(self.classes_))), [], [])
+        scores = [answers.scores]
+        for part in self.extractor_.stream(_listed(images), "Looking"):
+            answers.bad.extend(part.bad)
+            answers.kept.extend(part.kept.tolist())
+            if len(part.rows):
+                scores.append(self.classifier_.scores(part.rows))
+        return replace(answers, scores=np.concatenate(scores))
 
     @property
     def classes_(self) -> list[str]:
@@ -219,25 +243,21 @@ class ImageModel:
         path: str | Path,
         *,
         backbone: Backbone | None = None,
-        cache: FeatureCache | NoCache | bool = True,
-        workers: int | None = None,
-        progress: bool | None = None,
+        weights: str | Path | None = None,
+        **reading: Unpack[Reading],
     ) -> Self:
         """Read what `save` wrote. The backbone itself is loaded, and checked, when an image is to be read.
 
-        A model whose backbone was a module of your own needs it again as `backbone`.
+        A model whose backbone was a module of your own needs it again as `backbone`; one whose weights came
+        from a file that has moved needs to be told where to, with `weights`.
         """
         header, arrays = storage.read(path, KIND)
         if header["method"] != cls.method:
             raise MismatchError(f"'{path}' holds a {header['method']!r} model, not a {cls.method!r} one.")
-        model = cls(
-            backbone or header["backbone"]["name"],
-            **header["settings"],
-            cache=cache,
-            workers=workers,
-            progress=progress,
-        )
+        model = cls(backbone or header["backbone"]["name"], **header["settings"], **reading)
         model._made_with = header["backbone"]
+        if weights is not None and model._made_with["spec"] is not None:
+            model._made_with["spec"]["weights"] = str(Path(weights).absolute())
         model.lessons = list(header["lessons"])
         classifier = model._classifier()
         model.__dict__["classifier_"] = classifier
@@ -272,10 +292,11 @@ class ImageModel:
     @cached_property
     def extractor_(self) -> Extractor:
         """The reader of images."""
-        cache = (FeatureCache() if self.cache else NoCache()) if isinstance(self.cache, bool) else self.cache
-        return Extractor(
-            self.backbone_, self._layers(), cache=cache, workers=self.workers, progress=self.progress
-        )
+        cache = self.reading.get("cache", True)
+        if isinstance(cache, bool):
+            cache = FeatureCache() if cache else NoCache()
+        workers, progress = self.reading.get("workers"), self.reading.get("progress")
+        return Extractor(self.backbone_, self._layers(), cache=cache, workers=workers, progress=progress)
 
     @cached_property
     def classifier_(self) -> SumsClassifier:
@@ -346,12 +367,9 @@ class LastLayersModel(ImageModel):
         self,
         backbone: str | Backbone = "bundled",
         k: int | None = None,
-        *,
-        cache: FeatureCache | NoCache | bool = True,
-        workers: int | None = None,
-        progress: bool | None = None,
+        **reading: Unpack[Reading],
     ) -> None:
-        super().__init__(backbone, cache=cache, workers=workers, progress=progress)
+        super().__init__(backbone, **reading)
         self.k = k
 
     def _layers(self) -> tuple[str, ...]:
@@ -369,9 +387,7 @@ class LayUP(LastLayersModel):
         k: how many of the backbone's last layers to use; None for the backbone's own default.
         lam: "search" (the paper's, on each lesson), "gcv" (from the sums alone) or a number ≥ 0.
         balance: treat classes of different size alike. The same as without where sizes are equal.
-        cache: keep features on disk, so that an image passes the network once; False for never.
-        workers: processes that decode images; None for a good number.
-        progress: show bars; None for when standard error is a terminal.
+        reading: `cache`, `workers` and `progress`, see `Reading`.
 
     >>> from PIL import Image
     >>> model = LayUP("vit-nano", k=6, lam=1.0, cache=False)
@@ -391,11 +407,9 @@ class LayUP(LastLayersModel):
         lam: float | str = "search",
         *,
         balance: bool = True,
-        cache: FeatureCache | NoCache | bool = True,
-        workers: int | None = None,
-        progress: bool | None = None,
+        **reading: Unpack[Reading],
     ) -> None:
-        super().__init__(backbone, k, cache=cache, workers=workers, progress=progress)
+        super().__init__(backbone, k, **reading)
         self.lam = lam
         self.balance = balance
 
