@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import sys
 import time
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from layup import __version__, console, storage
-from layup.errors import InputError, LayupError
+from layup.errors import InputError, LayupError, StorageError
 
 if TYPE_CHECKING:
     from layup.model import Answers, LayUP
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 def _version(asked: bool) -> None:
     if asked:
-        console.out.print(f"layup {__version__}")
+        console.say(f"layup {__version__}")
         raise typer.Exit
 
 
@@ -113,7 +114,7 @@ def learn(
     console.report_bad(done.bad, paths)
     rule = "from the sums, when needed" if model.lam == "gcv" else f"{model.lambda_:g}"
     known, learned = len(model.classes_), sum(model.counts_.values())
-    console.out.print(f"{to} now knows {known:,} classes from {learned:,} photos; λ = {rule}.")
+    console.say(f"{to} now knows {known:,} classes from {learned:,} photos; λ = {rule}.")
 
 
 @app.command()
@@ -183,7 +184,7 @@ def evaluate(
         )
     else:
         console.accuracies(by_class, {label: truth.count(label) for label in by_class})
-        console.out.print(f"Accuracy {overall:.3f} on {len(truth):,} photos. Confusion matrix: {drawn}")
+        console.say(f"Accuracy {overall:.3f} on {len(truth):,} photos. Confusion matrix: {drawn}")
     unknown = sorted(set(truth) - set(loaded.classes_))
     if unknown:
         console.remark(f"Never learned, so always wrong: {', '.join(unknown)}.")
@@ -216,7 +217,7 @@ def forget(
     console.lesson("", done.counts, loaded.counts_, "forgotten")
     console.report_bad(done.bad, paths)
     kept = "follows from the sums" if loaded.lam == "gcv" else f"is kept: {loaded.lambda_:g}"
-    console.out.print(f"λ {kept}.")
+    console.say(f"λ {kept}.")
 
 
 @app.command()
@@ -247,9 +248,7 @@ def merge(
         for other in others:
             merged.merge(other, ancestor)
         merged.save(to)
-    console.out.print(
-        f"{to} knows {len(merged.classes_):,} classes from {sum(merged.counts_.values()):,} photos."
-    )
+    console.say(f"{to} knows {len(merged.classes_):,} classes from {sum(merged.counts_.values()):,} photos.")
 
 
 @app.command()
@@ -292,9 +291,9 @@ def backbones(
         used = console.share(network.default_k, network.depth)
         rows.append([name, f"{height} × {width}", str(network.depth), f"{values:,}", used])
     console.table("", ["--backbone", "pixels", "layers", "values", "default k"], rows)
-    console.out.print(
+    console.say(
         "Also: any timm name with its weights' tag, downloaded once (layup backbones vit_base), "
-        "and hf:NAME or hf:FOLDER (needs the extra: pip install 'layup-cl\\[hf]')."
+        "and hf:NAME or hf:FOLDER (needs the extra: pip install 'layup-cl[hf]')."
     )
 
 
@@ -327,7 +326,11 @@ def clear() -> None:
     """Delete all cached features. Nothing learned is lost; images are read again when needed."""
     from layup.cache import FeatureCache
 
-    console.out.print(f"Freed {console.size_of(FeatureCache().clear())}.")
+    store = FeatureCache()
+    freed = store.clear()
+    if left := store.stats().bytes:
+        raise StorageError(f"'{store.path}' could not be deleted: {console.size_of(left)} are left in it.")
+    console.say(f"Freed {console.size_of(freed)}.")
 
 
 @app.command()
@@ -359,12 +362,15 @@ def demo(
     plots.curves(picture, series, "Ten digits, learned two at a time", "average accuracy")
     models[list(models)[-1]].save(model)
     examples = save_examples(out / "images", tasks[0])
-    console.out.print(f"Done in {time.monotonic() - started:.0f} s. Picture: {picture}. Model: {model}. Try:")
-    console.out.print(f"  layup predict {model} {examples[0].parent}", soft_wrap=True)
+    console.say(f"Done in {time.monotonic() - started:.0f} s. Picture: {picture}. Model: {model}. Try:")
+    console.say(f"  layup predict {model} {examples[0].parent}")
 
 
 def main() -> None:
     """Run a command; every foreseen failure is a sentence and a non-zero exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without λ shows a question mark
     logging.getLogger("layup.model").setLevel(logging.ERROR)  # commands report what was skipped themselves
     try:
         app()
@@ -392,8 +398,9 @@ def _require_same(model: LayUP, path: Path, wanted: dict[str, Any]) -> None:
         "input_size": model.backbone_.preprocessing.size[0],
         "k": len(model.statistics_.layers),
     }
+    same = {have["backbone"], str(have["backbone"]).partition(".")[0]}  # the weights' tag may be left out
     for option, value in wanted.items():
-        if value is not None and str(value) != str(have[option]):
+        if value is not None and value != have[option] and not (option == "backbone" and value in same):
             flag = "--" + option.replace("_", "-")
             raise InputError(
                 f"'{path}' was made with {flag} {have[option]}, not {value}. A model keeps these for ever: "

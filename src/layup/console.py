@@ -27,6 +27,11 @@ out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
 
 
+def say(text: str) -> None:
+    """A sentence of the result."""
+    out.print(escape(text), soft_wrap=True)
+
+
 def remark(text: str) -> None:
     """A sentence beside the result."""
     err.print(escape(text), soft_wrap=True)
@@ -51,7 +56,7 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> 
         drawn.add_row(*map(escape, row))
     out.print(drawn)
     if len(rows) > MANY:
-        out.print(f"… and {len(rows) - MANY:,} more rows.")
+        say(f"… and {len(rows) - MANY:,} more rows.")
 
 
 @contextmanager
@@ -69,8 +74,7 @@ def live_table(
     def add_row(*cells: str) -> None:
         drawn.add_row(*cells)
         if not out.is_terminal:
-            line = " · ".join(f"{name}: {cell}" for name, cell in zip(columns, cells, strict=True))
-            out.print(line, soft_wrap=True)
+            say(" · ".join(f"{name}: {cell}" for name, cell in zip(columns, cells, strict=True)))
 
     with Live(Group(drawn, bar), console=out, transient=True):
         yield add_row, lambda: bar.advance(task)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -112,12 +113,16 @@ class Extractor:
 
     def stream(self, images: Sequence[ImageSource], title: str = "Reading images") -> Iterator[Extraction]:
         """Rows in batches, in the order given, while other processes decode the next ones."""
-        loader = DataLoader(
-            _Reader(images, self.backbone, self.cache),
-            batch_size=BATCH,
-            collate_fn=_as_it_is,
-            num_workers=self._worker_count(images),
-        )
+        with warnings.catch_warnings():
+            warnings.filterwarnings(
+                "ignore", message="This DataLoader will create"
+            )  # more than cores: as asked
+            loader = DataLoader(
+                _Reader(images, self.backbone, self.cache),
+                batch_size=BATCH,
+                collate_fn=_as_it_is,
+                num_workers=self._worker_count(images),
+            )
         with _progress_bar(self.progress) as bar:
             task = bar.add_task(title, total=len(images))
             for read in loader:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +26,7 @@ def curves(path: str | Path, series: Mapping[str, Sequence[float]], title: str, 
     figure, axes = _figure(6.4, 4.0)
     bottom = max(0.0, min(min(values) for values in series.values()) - 0.08)
     ends = _spread({name: values[-1] for name, values in series.items()}, gap=0.06 * (1.0 - bottom))
-    for (name, values), colour in zip(series.items(), COLOURS, strict=False):
+    for (name, values), colour in zip(series.items(), cycle(COLOURS), strict=False):
         tasks = np.arange(1, len(values) + 1)
         axes.plot(tasks, values, color=colour, marker="o", linewidth=2, clip_on=False)
         axes.annotate(
@@ -36,6 +38,7 @@ def curves(path: str | Path, series: Mapping[str, Sequence[float]], title: str, 
             color=colour,
             fontweight="bold",
             annotation_clip=False,
+            parse_math=False,
         )
     axes.set_ylim(bottom, 1.0)
     axes.set_xticks(tasks)
@@ -54,8 +57,8 @@ def confusion_matrix(path: str | Path, labels: Sequence[str], table: NDArray[np.
     shares = table / np.maximum(table.sum(axis=1, keepdims=True), 1)
     image = axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
     if size <= 60:
-        axes.set_xticks(range(size), labels, rotation=90)
-        axes.set_yticks(range(size), labels)
+        axes.set_xticks(range(size), labels, rotation=90, parse_math=False)
+        axes.set_yticks(range(size), labels, parse_math=False)
     if size <= 25:
         for i, j in np.argwhere(table):
             axes.text(
@@ -95,7 +98,9 @@ def _spread(values: Mapping[str, float], gap: float) -> dict[str, float]:
 
 def _save(figure: Any, path: str | Path) -> None:
     try:
-        figure.savefig(path)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Glyph")  # letters that the font lacks become boxes
+            figure.savefig(path)
     except OSError as error:
         raise StorageError(
             f"Cannot write the picture '{path}' ({error.strerror}). Choose a folder that can be written to."

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from numbers import Integral
 from typing import Any, TypeVar
 
 import torch
@@ -171,6 +172,10 @@ class Backbone:
         >>> load_backbone("vit-nano").last(2)
         ('blocks.10', 'blocks.11')
         """
+        if not isinstance(k, Integral):
+            raise InputError(
+                f"k = {k!r} is not a number of layers. Use a whole number from 1 to {self.depth}."
+            )
         if not 1 <= k <= self.depth:
             wrong = "asks for more layers than" if k > self.depth else "is no number of layers for"
             has = " has" if k > self.depth else ""

@@ -1,0 +1,76 @@
+"""Small real images for tests: scikit-learn's digits, and crops of its photos."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+from sklearn.datasets import load_digits, load_sample_image
+
+from layup import storage
+
+
+@cache
+def _digits() -> tuple[np.ndarray, np.ndarray]:
+    loaded = load_digits()
+    return np.round(loaded.images * (255 / 16)).astype(np.uint8), loaded.target
+
+
+def digits(digit: int, count: int, start: int = 0) -> list[np.ndarray]:
+    """Some of about 180 images of one digit: grey, 8 × 8."""
+    images, target = _digits()
+    chosen = images[target == digit][start : start + count]
+    assert len(chosen) == count
+    return list(chosen)
+
+
+def lesson(digit_counts: Mapping[int, int], start: int = 0) -> tuple[list[np.ndarray], list[str]]:
+    """Images and labels, the classes in turn, as those of a shuffled folder."""
+    columns = {digit: digits(digit, count, start) for digit, count in digit_counts.items()}
+    rows = range(max(digit_counts.values()))
+    pairs = [(column[i], name(digit)) for i in rows for digit, column in columns.items() if i < len(column)]
+    return [image for image, _ in pairs], [label for _, label in pairs]
+
+
+def name(digit: int) -> str:
+    return f"digit {digit}"
+
+
+def write_photos(folder: Path, digit_counts: Mapping[int, int], start: int = 0) -> Path:
+    """FOLDER/digit 3/007.png, …"""
+    for digit, count in digit_counts.items():
+        home = folder / name(digit)
+        home.mkdir(parents=True, exist_ok=True)
+        for i, image in enumerate(digits(digit, count, start), start=start):
+            Image.fromarray(image).save(home / f"{i:03}.png")
+    return folder
+
+
+def crops(count: int, side: int = 48) -> list[np.ndarray]:
+    """Squares cut out of a photo: in colour, all different."""
+    photo = load_sample_image("china.jpg")
+    across = photo.shape[1] // side
+    places = [(i // across * side, i % across * side) for i in range(count)]
+    return [photo[y : y + side, x : x + side].copy() for y, x in places]
+
+
+@contextlib.contextmanager
+def log_levels_kept() -> Iterator[None]:
+    """The command line quiets some logs, which other tests in this process want to read."""
+    kept = {each: logging.getLogger(each).level for each in ("layup", "layup.model", "layup.cache")}
+    try:
+        yield
+    finally:
+        for each, level in kept.items():
+            logging.getLogger(each).setLevel(level)
+
+
+def counts_in(model: Path) -> dict[str, int]:
+    """How many images of each class a model file says that it holds."""
+    header = storage.read_header(model, "model")
+    return dict(zip(header["labels"], header["counts"], strict=True))

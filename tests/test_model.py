@@ -1,0 +1,855 @@
+"""Models of images obey the laws of their sums, and agree with NumPy written out in full."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch import nn
+
+import layup.model
+from layup import NMC, Backbone, FeatureCache, LayNMC, LayUP, NoCache, Preprocessing, load_backbone, storage
+from layup.errors import (
+    BadImageError,
+    DamagedFileError,
+    ForgetError,
+    InputError,
+    MismatchError,
+    StorageError,
+    UnknownNameError,
+)
+from layup.images import open_image
+from layup.ridge import LAMBDAS
+from photos import crops, digits, lesson, name
+
+K = 2
+FIRST = lesson({0: 6, 1: 5})
+SECOND = lesson({2: 7, 0: 3}, start=20)
+TEST = lesson({0: 4, 1: 4, 2: 4}, start=60)
+BOTH = (FIRST[0] + SECOND[0], FIRST[1] + SECOND[1])
+
+
+@pytest.fixture(scope="module")
+def nano():
+    return load_backbone("vit-nano")
+
+
+@pytest.fixture
+def make(nano):
+    """LayUP models that are made, and answer, in a moment."""
+
+    def made(*lessons, lam=1.0, **settings):
+        model = LayUP(nano, **{"k": K, **settings}, lam=lam)
+        for images, labels in lessons:
+            model.learn(images, labels)
+        return model
+
+    return made
+
+
+@pytest.fixture
+def no_network(monkeypatch):
+    """Whoever loads a backbone fails."""
+
+    def refuse(*_args, **_kwargs):
+        raise AssertionError("a backbone was loaded")
+
+    monkeypatch.setattr(layup.model, "load_backbone", refuse)
+
+
+def rows_of(model, images):
+    return model.extractor_.extract(images).rows.astype(np.float64)
+
+
+def literal_ridge(x, y, test, lam, balance):
+    """(G + λI)⁻¹ c written out sample by sample; balanced as if each class had the mean number of samples."""
+    labels = sorted(set(y))
+    means = {
+        label: np.mean([row for row, of in zip(x, y, strict=True) if of == label], axis=0) for label in labels
+    }
+    size = {label: y.count(label) for label in labels}
+    weight = {label: len(y) / len(labels) if balance else size[label] for label in labels}
+    gram = np.zeros((x.shape[1], x.shape[1]))
+    for row, of in zip(x, y, strict=True):
+        gram += np.outer(row - means[of], row - means[of])
+    for label in labels:
+        gram += weight[label] * np.outer(means[label], means[label])
+    prototypes = np.array([weight[label] * means[label] for label in labels])
+    return test @ np.linalg.solve(gram + lam * np.eye(len(gram)), prototypes.T)
+
+
+def literal_cosine(x, y, test):
+    labels = sorted(set(y))
+    scores = np.zeros((len(test), len(labels)))
+    for i, row in enumerate(test):
+        for j, label in enumerate(labels):
+            mean = np.mean([each for each, of in zip(x, y, strict=True) if of == label], axis=0)
+            scores[i, j] = row @ mean / np.linalg.norm(row) / np.linalg.norm(mean)
+    return scores
+
+
+def assert_same_sums(a, b):
+    assert a.counts_ == b.counts_
+    for mine, others in zip(
+        a.statistics_.state()[1].values(), b.statistics_.state()[1].values(), strict=True
+    ):
+        np.testing.assert_allclose(mine, others, rtol=1e-6, atol=1e-9 * np.abs(others).max(initial=1))
+
+
+def snapshot(model):
+    """All that learning may change."""
+    arrays = model.statistics_.state()[1]
+    state = (model.counts_, list(model.lessons), {name: array.copy() for name, array in arrays.items()})
+    return (*state, model.lambda_) if isinstance(model, LayUP) else state
+
+
+def assert_unchanged(model, before):
+    after = snapshot(model)
+    for array in before[2]:
+        np.testing.assert_array_equal(after[2][array], before[2][array])
+    assert after[:2] == before[:2]
+    assert after[3:] == before[3:]
+
+
+# Against NumPy
+
+
+@pytest.mark.parametrize("model", [LayUP("vit-nano", 3), LayNMC("vit-nano", 3), NMC("vit-nano")])
+def test_models_read_the_last_layers_or_the_embedding(nano, model):
+    images = crops(3)
+    expected = []
+    for image in images:
+        seen = nano(nano.preprocess(open_image(image)).unsqueeze(0))
+        layers = (seen.embedding,) if isinstance(model, NMC) else seen.layers[-3:]
+        expected.append(torch.cat(layers, dim=1)[0].numpy())
+    np.testing.assert_allclose(model.extractor_.extract(images).rows, expected, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("balance", [True, False])
+@pytest.mark.parametrize("lam", [0.01, 1.0, 100.0])
+def test_layup_is_ridge_regression(make, lam, balance):
+    model = make(FIRST, SECOND, lam=lam, balance=balance)
+    expected = literal_ridge(rows_of(model, BOTH[0]), BOTH[1], rows_of(model, TEST[0]), lam, balance)
+    np.testing.assert_allclose(model.scores(TEST[0]), expected, atol=1e-7)
+    answers = [model.classes_[best] for best in expected.argmax(axis=1)]
+    assert model.predict(TEST[0]).tolist() == answers
+    assert model.lambda_ == lam
+
+
+def test_balance_is_on_and_matters(make):
+    lopsided = lesson({0: 12, 1: 2})
+    scores = {
+        balance: make(lopsided, lam=100.0, balance=balance).scores(TEST[0]) for balance in (True, False)
+    }
+    assert np.abs(scores[True] - scores[False]).max() > 0.01
+    np.testing.assert_array_equal(make(lopsided, lam=100.0).scores(TEST[0]), scores[True])
+    even = lesson({0: 5, 1: 5})
+    np.testing.assert_allclose(
+        make(even, balance=True).scores(TEST[0]), make(even, balance=False).scores(TEST[0]), atol=1e-9
+    )
+
+
+@pytest.mark.parametrize("kind", [NMC, LayNMC])
+def test_nearest_means_by_cosine(nano, kind):
+    model = kind(nano)
+    model.learn(*FIRST)
+    model.learn(*SECOND)
+    expected = literal_cosine(rows_of(model, BOTH[0]), BOTH[1], rows_of(model, TEST[0]))
+    np.testing.assert_allclose(model.scores(TEST[0]), expected, atol=1e-9)
+    assert model.predict(TEST[0]).tolist() == [model.classes_[i] for i in expected.argmax(axis=1)]
+
+
+def test_it_learns_something(nano):
+    """Else everything above could hold of a model that answers at random."""
+    model = LayUP(nano)
+    model.learn(*lesson(dict.fromkeys(range(4), 15)))
+    images, labels = lesson(dict.fromkeys(range(4), 10), start=80)
+    assert np.mean(model.predict(images) == labels) > 0.5
+
+
+# Learning
+
+
+def test_lessons_tell_what_they_did(make):
+    model = make()
+    assert (model.classes_, model.counts_, model.lessons) == ([], {}, [])
+    done = model.learn(*SECOND)
+    assert (done.counts, done.bad, done.images) == ({name(0): 3, name(2): 7}, [], 10)
+    model.learn(*FIRST)
+    assert model.counts_ == {name(0): 9, name(1): 5, name(2): 7}
+    assert model.classes_ == [name(0), name(1), name(2)]
+    assert len(set(model.lessons)) == 2
+
+
+@pytest.mark.parametrize("kind", ["layup", "gcv", "nmc", "laynmc"])
+def test_order_and_portions_do_not_matter(nano, kind):
+    def empty():
+        return {
+            "layup": lambda: LayUP(nano, K, 1.0),
+            "gcv": lambda: LayUP(nano, K, "gcv"),
+            "nmc": lambda: NMC(nano),
+            "laynmc": lambda: LayNMC(nano, K),
+        }[kind]()
+
+    once, turned, bits = empty(), empty(), empty()
+    once.learn(*BOTH)
+    turned.learn(*SECOND)
+    turned.learn(*FIRST)
+    for image, label in zip(*BOTH, strict=True):
+        bits.learn([image], [label])
+    for other in (turned, bits):
+        assert_same_sums(other, once)
+        np.testing.assert_allclose(other.scores(TEST[0]), once.scores(TEST[0]), atol=1e-5)
+        assert other.predict(TEST[0]).tolist() == once.predict(TEST[0]).tolist()
+
+
+def test_images_of_every_kind(nano, make, tmp_path):
+    pictures = [Image.fromarray(crop) for crop in crops(4)]
+    paths = []
+    for i, picture in enumerate(pictures):
+        paths.append(tmp_path / f"{i}.png")
+        picture.save(paths[-1])
+    labels = ["left", "left", "right", "right"]
+    expected = make((pictures, labels))
+    tensors = [torch.from_numpy(crop).permute(2, 0, 1) for crop in crops(4)]
+    kinds = [paths, list(map(str, paths)), crops(4), np.array(crops(4)), tensors, torch.stack(tensors)]
+    for images in kinds:
+        model = make((images, labels))
+        assert_same_sums(model, expected)
+        np.testing.assert_allclose(model.scores(images), expected.scores(pictures), atol=1e-5)
+    mixed = [paths[0], pictures[1], crops(3)[2], tensors[3]]
+    assert_same_sums(make((mixed, labels)), expected)
+
+
+def test_labels_may_be_an_array(make):
+    assert_same_sums(make((FIRST[0], np.array(FIRST[1]))), make(FIRST))
+    assert all(type(label) is str for label in make((FIRST[0], np.array(FIRST[1]))).classes_)
+
+
+def test_one_class_so_far_is_always_the_answer(make):
+    model = make((digits(4, 3), ["four"] * 3))
+    assert model.predict(TEST[0] + crops(3)).tolist() == ["four"] * (len(TEST[0]) + 3)
+
+
+def test_only_seen_classes_are_answers(make):
+    model = make(FIRST)
+    assert set(model.predict(digits(7, 20))) <= set(FIRST[1])
+    assert model.scores(TEST[0]).shape == (len(TEST[0]), 2)
+
+
+def test_nothing_asked_nothing_answered(make):
+    assert make(FIRST).predict([]).shape == (0,)
+    assert make(FIRST).scores([]).shape == (0, 2)
+
+
+def test_predicting_changes_nothing(make):
+    model = make(FIRST, SECOND)
+    before = snapshot(model)
+    first = model.scores(TEST[0])
+    np.testing.assert_array_equal(model.scores(TEST[0]), first)
+    assert_unchanged(model, before)
+
+
+def test_input_is_not_kept_by_reference(make):
+    images = [image.copy() for image in FIRST[0]]
+    labels = list(FIRST[1])
+    model = make((images, labels))
+    before = snapshot(model)
+    for image in images:
+        image[:] = 0
+    labels[:] = ["x"] * len(labels)
+    assert_unchanged(model, before)
+
+
+def test_the_cache_does_not_change_what_is_learned(nano, own_cache):
+    uncached = LayUP(nano, K, 1.0, cache=False)
+    uncached.learn(*BOTH)
+    assert list(own_cache.iterdir()) == []
+    for cache in (True, FeatureCache(own_cache / "mine"), NoCache()):
+        for _ in range(2):
+            model = LayUP(nano, K, 1.0, cache=cache)
+            model.learn(*BOTH)
+            assert_same_sums(model, uncached)
+    assert (own_cache / "mine").exists()
+
+
+# λ and k
+
+
+def test_searched_lambda_is_of_the_papers_grid_and_of_the_last_lesson(make):
+    model = make(lam="search")
+    assert model.lambda_ == 1.0  # nothing to search on yet
+    model.learn(*lesson({0: 3, 1: 3}))
+    assert model.lambda_ == 1.0  # no class has four images
+    found = []
+    for digit in range(2, 8, 2):
+        model.learn(*lesson({digit: 8, digit + 1: 8}))
+        found.append(model.lambda_)
+        assert model.lambda_ in LAMBDAS
+    assert set(found) != {1.0}
+
+
+def test_gcv_follows_the_sums(make):
+    model = make(FIRST, lam="gcv")
+    first = model.lambda_
+    model.learn(*SECOND)
+    assert 0 < model.lambda_ != first
+
+
+def test_lambda_zero_is_the_limit(make):
+    none, little = make(FIRST, SECOND, lam=0.0), make(FIRST, SECOND, lam=1e-6)
+    np.testing.assert_allclose(none.scores(TEST[0]), little.scores(TEST[0]), atol=1e-2)
+    assert none.predict(FIRST[0]).tolist() == FIRST[1]
+
+
+@pytest.mark.parametrize("lam", [-1, -1e-9, np.nan, np.inf])
+def test_impossible_lambdas_are_refused(make, lam):
+    with pytest.raises(InputError, match="≥ 0"):
+        make(FIRST, lam=lam)
+
+
+def test_an_unknown_rule_is_refused_with_a_guess(make):
+    with pytest.raises(UnknownNameError, match="Did you mean 'search'"):
+        make(FIRST, lam="serch")
+
+
+def test_numbers_of_numpy_are_numbers(make, tmp_path):
+    model = make(FIRST, lam=np.float32(0.5), k=np.int64(2))
+    model.save(tmp_path / "m.layup")
+    assert LayUP.load(tmp_path / "m.layup").lam == 0.5
+
+
+@pytest.mark.parametrize("kind", [LayUP, LayNMC])
+def test_k_beyond_the_depth_names_the_depth(nano, kind):
+    with pytest.raises(InputError, match=r"k = 13 .*'vit-nano'.* 12 .*between 1 and 12"):
+        kind(nano, 13).learn(*FIRST)
+    for k in (0, -1):
+        with pytest.raises(InputError, match="between 1 and 12"):
+            kind(nano, k).learn(*FIRST)
+
+
+def test_k_is_the_backbones_own_by_default(nano):
+    model = LayUP(nano, lam=1.0)
+    model.learn(*FIRST)
+    assert list(model.statistics_.layers) == [f"blocks.{i}" for i in range(6, 12)]
+    deepest = LayUP(nano, 12, 1.0)
+    deepest.learn(*FIRST)
+    assert deepest.statistics_.dim == 12 * 128
+
+
+def test_configure_solves_the_same_sums_anew(make):
+    model = make(FIRST, SECOND)
+    before = snapshot(model)
+    for lam, balance in ((100.0, False), (0.01, True), (100.0, None), (None, False)):
+        assert model.configure(lam=lam, balance=balance) is model
+        twin = make(FIRST, SECOND, lam=model.lam, balance=model.balance)
+        np.testing.assert_allclose(model.scores(TEST[0]), twin.scores(TEST[0]), atol=1e-6)
+    assert (model.lam, model.balance) == (100.0, False)
+    model.configure(lam=1.0)
+    assert_unchanged(model, before)
+    assert model.configure(lam="gcv").lambda_ == pytest.approx(
+        make(FIRST, SECOND, lam="gcv", balance=False).lambda_
+    )
+
+
+def test_configure_keeps_a_searched_lambda(make):
+    model = make(lesson({0: 8, 1: 8}), lam="search")
+    found = model.lambda_
+    assert model.configure(balance=False).lambda_ == found
+
+
+@pytest.mark.parametrize("lam", [-1.0, "serch"])
+def test_a_refused_configuration_changes_nothing(make, lam):
+    model = make(FIRST)
+    before, scores = snapshot(model), model.scores(TEST[0])
+    with pytest.raises(InputError):
+        model.configure(lam=lam, balance=False)
+    assert_unchanged(model, before)
+    assert (model.lam, model.balance) == (1.0, True)
+    np.testing.assert_array_equal(model.scores(TEST[0]), scores)
+
+
+# Refusals
+
+
+@pytest.mark.parametrize("labels", [[0, 1], ["a", 1], ["a", ""], ["a", None], [b"a", b"b"], np.arange(2)])
+def test_labels_are_texts(make, labels):
+    model = make(FIRST)
+    before = snapshot(model)
+    with pytest.raises(InputError, match="Labels are texts"):
+        model.learn(digits(0, 2), labels)
+    assert_unchanged(model, before)
+
+
+def test_one_text_is_not_a_list_of_labels(make):
+    with pytest.raises(InputError, match="'cat'"):
+        make().learn(digits(0, 3), "cat")
+
+
+@pytest.mark.parametrize("verb", ["learn", "forget"])
+def test_as_many_labels_as_images(make, verb):
+    model = make(FIRST)
+    before = snapshot(model)
+    with pytest.raises(InputError, match="3 images but 2 labels"):
+        getattr(model, verb)(digits(0, 3), ["a", "b"])
+    assert_unchanged(model, before)
+
+
+def single_images(folder):
+    Image.fromarray(crops(1)[0]).save(folder / "a.png")
+    yield str(folder / "a.png")
+    yield folder / "a.png"
+    yield Image.fromarray(crops(1)[0])
+    yield crops(1)[0]
+    yield digits(0, 1)[0]
+
+
+def test_one_image_is_not_a_list_of_images(make, tmp_path):
+    model = make(FIRST)
+    for image in single_images(tmp_path):
+        for ask in (model.predict, model.scores, lambda one: model.learn(one, ["a"])):
+            with pytest.raises(InputError, match=r"Give a list of images.*\[image\]"):
+                ask(image)
+    with pytest.raises(BadImageError):
+        model.predict(torch.zeros(3, 8, 8))
+
+
+def test_no_usable_image(make, tmp_path):
+    model = make(FIRST)
+    before = snapshot(model)
+    with pytest.raises(InputError, match="no usable image among the 0"):
+        model.learn([], [])
+    with pytest.raises(InputError, match=r"no usable image among the 2.*no such file"):
+        model.learn([tmp_path / "a.jpg", tmp_path / "b.jpg"], ["a", "b"])
+    with pytest.raises(InputError, match="no usable image"):
+        model.forget([tmp_path / "a.jpg"], [name(0)])
+    assert_unchanged(model, before)
+
+
+@pytest.mark.parametrize("lam", [1.0, "search"])
+def test_bad_images_are_skipped_and_reported(make, tmp_path, caplog, lam):
+    (tmp_path / "bad.jpg").write_bytes(b"\xff\xd8 no")
+    images, labels = [*FIRST[0][:5], tmp_path / "bad.jpg", *FIRST[0][5:]], [*FIRST[1][:5], "x", *FIRST[1][5:]]
+    model = make(lam=lam)
+    with caplog.at_level(logging.WARNING, "layup"):
+        done = model.learn(images, labels)
+    assert [(bad.index, str(tmp_path / "bad.jpg") in bad.reason) for bad in done.bad] == [(5, True)]
+    assert "Skipped 1 of 12 images" in caplog.text
+    assert_same_sums(model, make(FIRST, lam=lam))
+    done = model.forget(images, labels)
+    assert [bad.index for bad in done.bad] == [5]
+    assert model.classes_ == []
+
+
+@pytest.mark.parametrize("lam", [1.0, "search"])
+def test_strict_learns_all_or_nothing(make, tmp_path, lam):
+    model = make(FIRST, lam=lam)
+    before = snapshot(model)
+    images, labels = lesson({5: 40})  # the bad one comes in the second batch
+    for verb in (model.learn, model.forget):
+        with pytest.raises(BadImageError, match="no such file"):
+            verb([*images, tmp_path / "none.jpg"], [*labels, "x"], strict=True)
+        assert_unchanged(model, before)
+    model.learn(*SECOND, strict=True)
+    assert model.counts_[name(2)] == 7
+
+
+def test_predicting_a_bad_image_raises(make, tmp_path):
+    with pytest.raises(BadImageError, match="no such file"):
+        make(FIRST).predict([FIRST[0][0], tmp_path / "none.jpg"])
+
+
+@pytest.mark.parametrize("kind", [LayUP, NMC, LayNMC])
+def test_predicting_before_learning(nano, kind):
+    with pytest.raises(InputError, match="not learned any class"):
+        kind(nano).predict(TEST[0])
+
+
+# Forgetting
+
+
+@pytest.mark.parametrize("kind", [LayUP, NMC, LayNMC])
+def test_forgetting_equals_never_having_learned(nano, kind):
+    model, never = (kind(nano) if kind is NMC else kind(nano, K) for _ in range(2))
+    model.learn(*FIRST)
+    model.learn(*SECOND)
+    done = model.forget(*SECOND)
+    never.learn(*FIRST)
+    assert done.counts == {name(0): 3, name(2): 7}
+    assert_same_sums(model, never)
+    assert model.classes_ == [name(0), name(1)]
+    if kind is not LayUP:  # λ, which is kept, was found on other images
+        np.testing.assert_allclose(model.scores(TEST[0]), never.scores(TEST[0]), atol=1e-5)
+
+
+def test_forgetting_some_images_of_a_class(make):
+    model = make(BOTH)
+    gone = [(i, label) for i, label in zip(*BOTH, strict=True)][::3]
+    left = [pair for n, pair in enumerate(zip(*BOTH, strict=True)) if n % 3]
+    model.forget(*map(list, zip(*gone, strict=True)))
+    never = make(tuple(map(list, zip(*left, strict=True))))
+    assert_same_sums(model, never)
+    np.testing.assert_allclose(model.scores(TEST[0]), never.scores(TEST[0]), atol=1e-4)
+
+
+def test_forgetting_keeps_lambda(make):
+    model = make(lesson({0: 8, 1: 8}), lesson({2: 8, 3: 8}), lam="search")
+    found = model.lambda_
+    model.forget(*lesson({2: 8, 3: 8}))
+    assert model.lambda_ == found
+
+
+def test_forgetting_everything_leaves_an_empty_model_that_learns_again(make):
+    model = make(FIRST)
+    model.forget(*FIRST)
+    assert (model.classes_, model.statistics_.total) == ([], 0)
+    assert not model.statistics_.gram.any()
+    with pytest.raises(InputError, match="not learned any class"):
+        model.predict(TEST[0])
+    model.learn(*SECOND)
+    assert_same_sums(model, make(SECOND))
+
+
+def test_forgetting_deletes_cached_features_of_all_backbones(nano, make):
+    other = Backbone.from_module(
+        nn.Sequential(nn.Conv2d(3, 4, 3)), ["0"], Preprocessing((8, 8), (8, 8), "squash")
+    )
+    LayUP(other, lam=1.0).learn(*BOTH)
+    model = make(BOTH)
+    cache = FeatureCache()
+    assert sorted(cache.stats().fingerprints.values()) == [len(BOTH[0])] * 2
+    model.forget(*SECOND)
+    assert sorted(cache.stats().fingerprints.values()) == [len(FIRST[0])] * 2
+    found = model.extractor_.extract(FIRST[0])
+    assert found.forwarded == 0
+    assert model.extractor_.extract(SECOND[0]).forwarded == len(SECOND[0])
+
+
+@pytest.mark.parametrize(
+    ("unknown", "why"),
+    [
+        (lesson({7: 2}), "never learned"),
+        ((FIRST[0][:1] * 7, [name(0)] * 7), "only 6 were learned"),
+        ((digits(0, 3, start=90), [name(0)] * 3), "not what was learned"),
+        ((digits(1, 5), [name(0)] * 5), "not what was learned"),
+    ],
+)
+def test_forgetting_what_was_not_learned_is_refused(make, unknown, why):
+    model = make(FIRST)
+    cached = FeatureCache().stats().entries
+    before = snapshot(model)
+    with pytest.raises(ForgetError, match=why):
+        model.forget(*unknown)
+    assert_unchanged(model, before)
+    assert FeatureCache().stats().entries >= cached
+
+
+# Merging
+
+
+@pytest.mark.parametrize("kind", [LayUP, NMC, LayNMC])
+def test_merged_equals_joint_in_either_order(nano, kind):
+    def taught(*lessons):
+        model = kind(nano) if kind is NMC else kind(nano, K)
+        for each in lessons:
+            model.learn(*each)
+        return model
+
+    joint = taught(BOTH)
+    one, other = taught(FIRST).merge(taught(SECOND)), taught(SECOND).merge(taught(FIRST))
+    for merged in (one, other):
+        assert_same_sums(merged, joint)
+        assert len(merged.lessons) == 2
+    np.testing.assert_allclose(one.scores(TEST[0]), other.scores(TEST[0]), atol=1e-9)
+    if kind is LayUP:
+        assert one.lambda_ == other.lambda_ == taught(FIRST).lambda_  # that of the eleven images
+        one.configure(lam=1.0), joint.configure(lam=1.0)
+    np.testing.assert_allclose(one.scores(TEST[0]), joint.scores(TEST[0]), atol=1e-5)
+
+
+def test_merging_leaves_the_other_model_alone(make):
+    a, b = make(FIRST), make(SECOND)
+    before = snapshot(b)
+    assert a.merge(b) is a
+    a.learn(*lesson({8: 2}))
+    assert_unchanged(b, before)
+
+
+def test_lambda_after_merging_is_that_of_the_model_that_saw_more(make):
+    large, small = make(lesson({0: 9, 1: 9}), lam="search"), make(lesson({2: 4, 3: 4}), lam="search")
+    large.classifier_.adopt(large.statistics_, 0.1)
+    small.classifier_.adopt(small.statistics_, 10.0)
+    assert large.merge(small).lambda_ == 0.1
+    large = make(lesson({0: 9, 1: 9}), lam="search")
+    large.classifier_.adopt(large.statistics_, 0.1)
+    assert small.merge(large).lambda_ == 0.1
+
+
+@pytest.mark.parametrize(
+    ("mine", "others"), [("search", "gcv"), ("gcv", "search"), ("search", 2.0), (2.0, "gcv")]
+)
+def test_merging_models_of_different_rules_keeps_ones_own(make, mine, others):
+    a, b = make(lesson({0: 5, 1: 5}), lam=mine), make(lesson({2: 5, 3: 5}), lam=others)
+    before = a.lambda_
+    a.merge(b)
+    assert a.lam == mine
+    assert a.lambda_ == before or mine == "gcv"
+    assert_same_sums(a, make(lesson({0: 5, 1: 5, 2: 5, 3: 5})))
+
+
+def test_merging_refuses_what_does_not_fit_and_says_why(nano, make):
+    model = make(FIRST)
+    before = snapshot(model)
+    other = Backbone.from_module(
+        nn.Sequential(nn.Conv2d(3, 128, 3)), ["0"], Preprocessing((8, 8), (8, 8), "squash")
+    )
+    foreign = LayUP(other, 1, 1.0)
+    foreign.learn(*SECOND)
+    nearest = LayNMC(nano, K)
+    nearest.learn(*SECOND)
+    for stranger, why in (
+        (foreign, f"backbones.*{nano.fingerprint[:12]}.*{other.fingerprint[:12]}"),
+        (make(SECOND, k=3), r"layers \(k\): 2 and 3"),
+        (nearest, "methods: layup and laynmc"),
+    ):
+        with pytest.raises(MismatchError, match=why):
+            model.merge(stranger)
+        assert_unchanged(model, before)
+    with pytest.raises(MismatchError, match="backbones"):
+        model.merge(make(SECOND), base=foreign)
+    assert_unchanged(model, before)
+
+
+@pytest.fixture
+def family(make, tmp_path):
+    """A base, and two models grown from it: (base, left, right)."""
+    make(FIRST).save(tmp_path / "base.layup")
+    base, left, right = (LayUP.load(tmp_path / "base.layup") for _ in range(3))
+    left.learn(*SECOND)
+    right.learn(*lesson({8: 4, 1: 2}, start=40))
+    return base, left, right
+
+
+def test_shared_lessons_do_not_count_twice(make, family):
+    base, left, right = family
+    before = snapshot(left)
+    with pytest.raises(MismatchError, match=r"share 1 of their lessons.*base"):
+        left.merge(right)
+    assert_unchanged(left, before)
+    each_once = make(FIRST, SECOND, lesson({8: 4, 1: 2}, start=40))
+    left.merge(right, base)
+    assert_same_sums(left, each_once)
+    assert len(left.lessons) == len(set(left.lessons)) == 3
+    np.testing.assert_allclose(left.scores(TEST[0]), each_once.scores(TEST[0]), atol=1e-4)
+
+
+def test_merging_over_a_base_is_symmetric(family, tmp_path):
+    base, left, right = family
+    left.save(tmp_path / "left.layup")
+    one = LayUP.load(tmp_path / "left.layup").merge(right, base)
+    other = right.merge(left, base)
+    assert_same_sums(one, other)
+
+
+def test_three_models_of_one_base(make, family, tmp_path):
+    base, left, right = family
+    third = LayUP.load(tmp_path / "base.layup")
+    third.learn(*lesson({5: 3}))
+    left.merge(right, base).merge(third, base)
+    assert_same_sums(left, make(FIRST, SECOND, lesson({8: 4, 1: 2}, start=40), lesson({5: 3})))
+
+
+def test_a_wrong_base_is_refused(make, family):
+    base, left, right = family
+    before = snapshot(left)
+    for wrong in (make(FIRST), left, right):
+        with pytest.raises(MismatchError, match="base must hold just the lessons that both"):
+            left.merge(right, wrong)
+        assert_unchanged(left, before)
+    stranger = make(lesson({8: 2}))
+    with pytest.raises(MismatchError, match="0 in all"):
+        left.merge(stranger, base)
+    assert_unchanged(left, before)
+
+
+def test_a_forgetting_counts_as_a_lesson(make, family):
+    """What one side has forgotten stays forgotten."""
+    base, left, right = family
+    left.forget(FIRST[0][:2], FIRST[1][:2])
+    left.merge(right, base)
+    rest = (FIRST[0][2:], FIRST[1][2:])
+    assert_same_sums(left, make(rest, SECOND, lesson({8: 4, 1: 2}, start=40)))
+
+
+def test_a_model_cannot_be_merged_with_itself(make):
+    model = make(FIRST)
+    with pytest.raises(MismatchError, match="count twice"):
+        model.merge(model)
+
+
+# Files
+
+
+@pytest.mark.parametrize("lam", [1.0, "search", "gcv"])
+@pytest.mark.parametrize("balance", [True, False])
+def test_saved_and_loaded_answers_are_equal(make, tmp_path, lam, balance):
+    model = make(FIRST, SECOND, lam=lam, balance=balance)
+    model.save(tmp_path / "m.layup")
+    loaded = LayUP.load(tmp_path / "m.layup")
+    np.testing.assert_array_equal(loaded.scores(TEST[0]), model.scores(TEST[0]))
+    assert (loaded.lam, loaded.balance, loaded.k) == (lam, balance, K)
+    assert snapshot(loaded)[:2] == snapshot(model)[:2]
+    assert loaded.lambda_ == model.lambda_
+
+
+@pytest.mark.parametrize("kind", [NMC, LayNMC])
+def test_nearest_means_are_saved_too(nano, kind, tmp_path):
+    model = kind(nano)
+    model.learn(*FIRST)
+    model.save(tmp_path / "m.layup")
+    loaded = kind.load(tmp_path / "m.layup")
+    np.testing.assert_array_equal(loaded.scores(TEST[0]), model.scores(TEST[0]))
+    with pytest.raises(MismatchError, match=f"'{kind.method}' model, not a 'layup'"):
+        LayUP.load(tmp_path / "m.layup")
+
+
+def test_learning_goes_on_after_loading(make, tmp_path):
+    make(FIRST).save(tmp_path / "m.layup")
+    loaded = LayUP.load(tmp_path / "m.layup")
+    loaded.learn(*SECOND)
+    loaded.save(tmp_path / "m.layup")
+    assert_same_sums(LayUP.load(tmp_path / "m.layup"), make(FIRST, SECOND))
+
+
+def test_a_searched_lambda_survives_loading_and_forgetting(make, tmp_path):
+    model = make(lesson({0: 8, 1: 8}), lam="search")
+    model.classifier_.adopt(model.statistics_, 0.1)
+    model.save(tmp_path / "m.layup")
+    loaded = LayUP.load(tmp_path / "m.layup")
+    assert loaded.lambda_ == 0.1
+    loaded.forget(*lesson({0: 2}))
+    assert loaded.lambda_ == 0.1
+
+
+def test_an_empty_model_can_be_saved(make, tmp_path):
+    make().save(tmp_path / "m.layup")
+    loaded = LayUP.load(tmp_path / "m.layup")
+    assert loaded.classes_ == []
+    loaded.learn(*FIRST)
+    assert_same_sums(loaded, make(FIRST))
+
+
+def test_files_are_merged_without_a_network(make, tmp_path, no_network):
+    for file, each in (("a", FIRST), ("b", SECOND)):
+        make(each).save(tmp_path / file)
+    merged = LayUP.load(tmp_path / "a").merge(LayUP.load(tmp_path / "b"))
+    merged.configure(lam=3.0)
+    merged.save(tmp_path / "c")
+    assert_same_sums(LayUP.load(tmp_path / "c"), make(FIRST, SECOND))
+    with pytest.raises(AssertionError, match="a backbone was loaded"):
+        merged.predict(TEST[0])
+
+
+def test_a_file_knows_how_its_backbone_was_made(tmp_path):
+    model = LayUP(load_backbone("bundled", input_size=64), 1, 1.0)
+    model.learn(crops(2), ["a", "b"])
+    model.save(tmp_path / "m.layup")
+    loaded = LayUP.load(tmp_path / "m.layup")
+    np.testing.assert_array_equal(loaded.scores(crops(3)), model.scores(crops(3)))
+    assert loaded.backbone_.preprocessing.size == (64, 64)
+
+
+def test_a_changed_backbone_is_refused(make, tmp_path, monkeypatch):
+    make(FIRST).save(tmp_path / "m.layup")
+
+    def changed(**spec):
+        backbone = load_backbone(**spec)
+        next(backbone.network.parameters()).add_(1e-3)
+        backbone.refresh()
+        return backbone
+
+    monkeypatch.setattr(layup.model, "load_backbone", changed)
+    for use in (
+        lambda model: model.predict(TEST[0]),
+        lambda model: model.learn(*SECOND),
+        lambda model: model.forget(*FIRST),
+    ):
+        with pytest.raises(MismatchError, match=r"'vit-nano'.*fingerprint.*differ"):
+            use(LayUP.load(tmp_path / "m.layup"))
+
+
+def test_a_network_of_ones_own_is_asked_for_again(tmp_path):
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Conv2d(4, 5, 3))
+    own = Backbone.from_module(network, ["1", "2"], Preprocessing((8, 8), (8, 8), "squash"))
+    model = LayUP(own, 2, 1.0)
+    model.learn(*FIRST)
+    model.save(tmp_path / "m.layup")
+    unaided = LayUP.load(tmp_path / "m.layup")
+    assert unaided.counts_ == model.counts_
+    unaided.save(tmp_path / "copy.layup")
+    for path in ("m.layup", "copy.layup"):
+        with pytest.raises(MismatchError, match=r"'Sequential'.*backbone=Backbone\.from_module"):
+            LayUP.load(tmp_path / path).predict(TEST[0])
+        again = LayUP.load(tmp_path / path, backbone=own)
+        np.testing.assert_array_equal(again.scores(TEST[0]), model.scores(TEST[0]))
+    with pytest.raises(MismatchError, match="fingerprint"):
+        LayUP.load(tmp_path / "m.layup", backbone=load_backbone("vit-nano")).predict(TEST[0])
+
+
+def test_what_a_file_says(make, tmp_path, nano):
+    make(FIRST).save(tmp_path / "m.layup")
+    header = storage.read_header(tmp_path / "m.layup", "model")
+    assert header["method"] == "layup"
+    assert header["backbone"] == {"name": "vit-nano", "spec": nano.spec, "fingerprint": nano.fingerprint}
+    assert header["settings"] == {"k": 2, "lam": 1.0, "balance": True}
+    assert header["labels"] == [name(0), name(1)]
+    assert header["counts"] == [6, 5]
+    assert header["versions"]["torch"] == torch.__version__
+    assert header["layers"] == [["blocks.10", 128], ["blocks.11", 128]]
+
+
+def test_files_that_cannot_be_loaded(make, tmp_path):
+    path = tmp_path / "m.layup"
+    with pytest.raises(StorageError, match="No such file"):
+        LayUP.load(path)
+    make(FIRST).save(path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-100])
+    with pytest.raises(DamagedFileError):
+        LayUP.load(path)
+    make(FIRST).statistics_.save(path)
+    with pytest.raises(StorageError, match="kind 'statistics'"):
+        LayUP.load(path)
+
+
+def test_a_failed_save_leaves_the_old_file(make, tmp_path, monkeypatch):
+    path = tmp_path / "m.layup"
+    model = make(FIRST)
+    model.save(path)
+    old = path.read_bytes()
+    model.learn(*SECOND)
+
+    def full(_file):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(sys.modules["os"], "fsync", full)
+    with pytest.raises(StorageError, match="No space left"):
+        model.save(path)
+    assert path.read_bytes() == old
+    assert [file.name for file in tmp_path.iterdir() if file.suffix == ".tmp"] == []
+
+
+def test_backbones_by_name_are_loaded_when_first_needed(no_network):
+    model = LayUP("vit-nano")
+    with pytest.raises(AssertionError, match="a backbone was loaded"):
+        model.learn(*FIRST)
+
+
+def test_an_unknown_backbone_is_refused_with_a_guess():
+    with pytest.raises(UnknownNameError, match="Did you mean 'bundled'"):
+        LayUP("bundeld").learn(*FIRST)
