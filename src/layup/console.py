@@ -171,14 +171,16 @@ def information(header: Mapping[str, Any], path: Path) -> None:
         "file": f"{path} ({size_of(path.stat().st_size)})",
         "method": header["method"],
         "backbone": f"{header['backbone']['name']} (fingerprint {header['backbone']['fingerprint'][:12]})",
-        "layers": f"{len(layers)}: {', '.join(layers)}; {width:,} values",
+        "layers": f"{', '.join(layers)}; {width:,} values",
     }
+    if "k" in settings:
+        values["k"] = share(settings["k"], header["backbone"]["depth"])
     if "lam" in settings:
         chosen = "from the sums, when needed" if header["lambda"] is None else f"{header['lambda']:g}"
         values["λ"] = f"{chosen} (rule: {settings['lam']})"
         values["balance"] = "on" if settings["balance"] else "off"
     values["learned"] = (
-        f"{sum(counts.values()):,} images of {len(counts):,} classes in {len(header['lessons'])} lessons"
+        f"{sum(counts.values()):,} images of {len(counts):,} classes; lessons: {len(header['lessons'])}"
     )
     values["versions"] = ", ".join(f"{name} {number}" for name, number in header["versions"].items())
     facts(values)

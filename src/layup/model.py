@@ -469,7 +469,12 @@ class NMC(ImageModel):
 
 def _about(backbone: Backbone) -> dict[str, Any]:
     """What a file says of its backbone."""
-    return {"name": backbone.name, "spec": backbone.spec, "fingerprint": backbone.fingerprint}
+    return {
+        "name": backbone.name,
+        "spec": backbone.spec,
+        "fingerprint": backbone.fingerprint,
+        "depth": backbone.depth,
+    }
 
 
 def _listed(images: Sequence[ImageSource]) -> Sequence[ImageSource]:
