@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from safetensors.torch import save_file
 from torch import nn
 
 import layup.model
@@ -24,6 +25,8 @@ from layup.errors import (
 )
 from layup.images import open_image
 from layup.ridge import LAMBDAS
+
+import timm  # isort: skip  # after layup, which mends torchvision
 from photos import crops, digits, lesson, name
 
 K = 2
@@ -801,11 +804,36 @@ def test_a_network_of_ones_own_is_asked_for_again(tmp_path):
         LayUP.load(tmp_path / "m.layup", backbone=load_backbone("vit-nano")).predict(TEST[0])
 
 
+def test_weights_may_move_but_not_change(tmp_path):
+    first, moved, other = (
+        tmp_path / name for name in ("w.safetensors", "moved.safetensors", "other.safetensors")
+    )
+    for file in (first, other):
+        save_file(timm.create_model("test_vit", num_classes=0).state_dict(), file)
+    model = LayUP(load_backbone("test_vit.r160_in1k", weights=first), k=2, lam=1.0)
+    model.learn(*FIRST)
+    model.save(tmp_path / "m.layup")
+    first.rename(moved)
+    with pytest.raises(StorageError, match=r"no file .*w\.safetensors"):
+        LayUP.load(tmp_path / "m.layup").predict(TEST[0])
+    found = LayUP.load(tmp_path / "m.layup", weights=moved)
+    np.testing.assert_array_equal(found.scores(TEST[0]), model.scores(TEST[0]))
+    found.save(tmp_path / "m.layup")
+    np.testing.assert_array_equal(LayUP.load(tmp_path / "m.layup").scores(TEST[0]), model.scores(TEST[0]))
+    with pytest.raises(MismatchError, match="fingerprint"):
+        LayUP.load(tmp_path / "m.layup", weights=other).predict(TEST[0])
+
+
 def test_what_a_file_says(make, tmp_path, nano):
     make(FIRST).save(tmp_path / "m.layup")
     header = storage.read_header(tmp_path / "m.layup", "model")
     assert header["method"] == "layup"
-    assert header["backbone"] == {"name": "vit-nano", "spec": nano.spec, "fingerprint": nano.fingerprint}
+    assert header["backbone"] == {
+        "name": "vit-nano",
+        "spec": nano.spec,
+        "fingerprint": nano.fingerprint,
+        "depth": 12,
+    }
     assert header["settings"] == {"k": 2, "lam": 1.0, "balance": True}
     assert header["labels"] == [name(0), name(1)]
     assert header["counts"] == [6, 5]
