@@ -12,7 +12,7 @@ from PIL import Image
 from safetensors.torch import save_file
 from torch import nn
 
-import layup.model
+import layup.image_model
 from layup import NMC, Backbone, FeatureCache, LayNMC, LayUP, NoCache, Preprocessing, load_backbone, storage
 from layup.errors import (
     BadImageError,
@@ -61,7 +61,7 @@ def no_network(monkeypatch):
     def refuse(*_args, **_kwargs):
         raise AssertionError("a backbone was loaded")
 
-    monkeypatch.setattr(layup.model, "load_backbone", refuse)
+    monkeypatch.setattr(layup.image_model, "load_backbone", refuse)
 
 
 def rows_of(model, images):
@@ -775,7 +775,7 @@ def test_a_changed_backbone_is_refused(make, tmp_path, monkeypatch):
         backbone.refresh()
         return backbone
 
-    monkeypatch.setattr(layup.model, "load_backbone", changed)
+    monkeypatch.setattr(layup.image_model, "load_backbone", changed)
     for use in (
         lambda model: model.predict(TEST[0]),
         lambda model: model.learn(*SECOND),

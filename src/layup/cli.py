@@ -15,7 +15,8 @@ from layup import __version__, console, storage
 from layup.errors import InputError, LayupError, StorageError
 
 if TYPE_CHECKING:
-    from layup.model import Answers, LayUP
+    from layup.image_model import Answers
+    from layup.model import LayUP
 
 
 def _version(asked: bool) -> None:
@@ -371,7 +372,9 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without λ shows a question mark
-    logging.getLogger("layup.model").setLevel(logging.ERROR)  # commands report what was skipped themselves
+    logging.getLogger("layup.image_model").setLevel(
+        logging.ERROR
+    )  # commands report what was skipped themselves
     try:
         app()
     except LayupError as error:

@@ -18,7 +18,7 @@ from rich.table import Table
 
 if TYPE_CHECKING:
     from layup.features import BadImage
-    from layup.model import Answers
+    from layup.image_model import Answers
 
 MANY = 40
 """Tables for people stop here; files and --json hold everything."""

@@ -12,8 +12,9 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
 from layup.backbones import load_backbone
+from layup.image_model import ImageModel
 from layup.metrics import accuracy, average_accuracy
-from layup.model import NMC, ImageModel, LayUP
+from layup.model import NMC, LayUP
 
 TASKS = 5
 TRAIN_SHARE = 0.6

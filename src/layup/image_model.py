@@ -1,0 +1,394 @@
+"""Images in, labels out: learn for ever, un-learn, merge, and live in one file, whatever the classifier."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, ClassVar, Self, TypedDict, Unpack
+
+import numpy as np
+from numpy.typing import NDArray
+
+from layup import storage
+from layup.backbones import Backbone, load_backbone
+from layup.cache import FeatureCache, NoCache
+from layup.classifier import SumsClassifier
+from layup.errors import BadImageError, InputError, MismatchError
+from layup.features import BadImage, Extractor, Rows
+from layup.images import ImageSource
+from layup.statistics import Floats
+
+logger = logging.getLogger(__name__)
+
+KIND = "model"
+VERSIONS_OF = ("layup-cl", "torch", "timm", "numpy")
+
+
+class Reading(TypedDict, total=False):
+    """How images are read, which never changes an answer.
+
+    cache: keep features on disk, so that an image passes the network once (default: yes); or a cache.
+    workers: processes that decode images (default: by need).
+    progress: show bars (default: when standard error is a terminal).
+    """
+
+    cache: FeatureCache | NoCache | bool
+    workers: int | None
+    progress: bool | None
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """What one `learn` or `forget` did: how many images of each class, and which could not be used."""
+
+    counts: dict[str, int]
+    bad: list[BadImage]
+
+    @property
+    def images(self) -> int:
+        """How many images took part."""
+        return sum(self.counts.values())
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Scores for those images that could be used: row i is of image `kept[i]`, columns are the classes."""
+
+    classes: list[str]
+    scores: Floats
+    kept: list[int]
+    bad: list[BadImage]
+
+    @property
+    def labels(self) -> list[str]:
+        """The class of the highest score, the first of equals."""
+        return [self.classes[best] for best in self.scores.argmax(axis=1)]
+
+
+class ImageModel:
+    """What all models share: a frozen backbone, some of its layers, and a classifier made of sums.
+
+    The sums are all that is ever learned: a model is the sum of its lessons. Each lesson, and each
+    forgetting, has an id, so that models which share some do not count them twice when merged.
+    """
+
+    method: ClassVar[str]
+
+    def __init__(
+        self,
+        backbone: str | Backbone = "bundled",
+        **reading: Unpack[Reading],
+    ) -> None:
+        self.backbone = backbone
+        self.reading = reading
+        self.lessons: list[str] = []
+        self._made_with: dict[str, Any] | None = None  # what the file says of the backbone
+
+    # ---- what the kinds of model differ in
+
+    def _layers(self) -> tuple[str, ...]:
+        """The layers that are read."""
+        raise NotImplementedError
+
+    def _classifier(self) -> SumsClassifier:
+        """An empty classifier with this model's settings."""
+        raise NotImplementedError
+
+    def _settings(self) -> dict[str, Any]:
+        """The arguments that make a model like this one, as JSON."""
+        return {}
+
+    def _chosen(self) -> dict[str, Any]:
+        """What was chosen while learning, besides the sums, as JSON."""
+        return {}
+
+    def _adopt_merged(self, sums: Any, other: Self) -> None:
+        """Go on from sums that include the other model's."""
+        self.classifier_.adopt(sums)
+
+    def _adopt_loaded(self, sums: Any, header: dict[str, Any]) -> None:
+        """Go on from sums that a file held, beside this header."""
+        self.classifier_.adopt(sums)
+
+    # ---- learning
+
+    def learn(self, images: Sequence[ImageSource], labels: Sequence[str], *, strict: bool = False) -> Lesson:
+        """Learn images (paths, PIL images, arrays or tensors) with their labels, as often as you like.
+
+        Images that cannot be used are skipped and reported; with `strict` the first one ends the lesson
+        before anything is learned.
+        """
+        if self.classifier_.needs_samples:
+            rows: list[Rows] = []
+            names: list[str] = []
+
+            def keep(part: Rows, part_names: list[str]) -> None:
+                rows.append(part)
+                names.extend(part_names)
+
+            lesson, _ = self._visit(images, labels, strict, "Learning", keep)
+            self.classifier_.partial_fit(np.concatenate(rows), names)
+        else:
+            sums = self._empty_sums()
+            lesson, _ = self._visit(images, labels, strict, "Learning", sums.update)
+            self.classifier_.absorb(sums)
+        self.lessons.append(uuid.uuid4().hex)
+        return lesson
+
+    def forget(self, images: Sequence[ImageSource], labels: Sequence[str], *, strict: bool = False) -> Lesson:
+        """Un-learn images: the sums become what they would be had these never been learned. λ stays.
+
+        A class with no image left disappears. Cached features of the images are deleted as well.
+        """
+        sums = self._empty_sums()
+        lesson, digests = self._visit(images, labels, strict, "Forgetting", sums.update)
+        self.classifier_.adopt(self.statistics_ - sums)
+        self.lessons.append(uuid.uuid4().hex)
+        cache = self.extractor_.cache
+        # This model may not use a cache, but an earlier one may have left these images in it.
+        (FeatureCache() if isinstance(cache, NoCache) else cache).delete_many(None, digests)
+        return lesson
+
+    def merge(self, other: Self, base: Self | None = None) -> Self:
+        """Add what another model has learned, exactly as if this one had learned it too.
+
+        Both must read the same layers of the same backbone. If both grew from a common ancestor, its lessons
+        would count twice: give the ancestor as `base`, and a + b − base is computed.
+        """
+        self._require_same(other)
+        shared = set(self.lessons) & set(other.lessons)
+        sums = self.statistics_ + other.statistics_
+        if base is not None:
+            self._require_same(base)
+            if set(base.lessons) != shared:
+                raise MismatchError(
+                    f"The base must hold just the lessons that both models share, {len(shared)} in all, but "
+                    f"it holds {len(base.lessons)}, of which {len(shared & set(base.lessons))} are shared. "
+                    "Give the model from which both were grown."
+                )
+            sums = sums - base.statistics_
+        elif shared:
+            raise MismatchError(
+                f"These models share {len(shared)} of their lessons, which would count twice. Give the model "
+                "from which both were grown as the base: merge(other, base=…), or --base base.layup."
+            )
+        self._adopt_merged(sums, other)
+        self.lessons += [lesson for lesson in other.lessons if lesson not in shared]
+        return self
+
+    # ---- answering
+
+    def predict(self, images: Sequence[ImageSource]) -> NDArray[Any]:
+        """The label of every image. Only classes that were learned can be the answer."""
+        return np.asarray(np.array(self.classes_)[self.scores(images).argmax(axis=1)])
+
+    def scores(self, images: Sequence[ImageSource]) -> Floats:
+        """One row an image and one column for each of `classes_`; the highest wins, the first of equals."""
+        answers = self.answer(images)
+        if answers.bad:
+            raise BadImageError(answers.bad[0].reason)
+        return answers.scores
+
+    def answer(self, images: Sequence[ImageSource]) -> Answers:
+        """The scores of all images that can be used, and which cannot. Features are not held: only scores."""
+        if not self.classes_:
+            raise InputError("This model has not learned any class yet. Teach it with `learn` first.")
+        answers = Answers(self.classes_, np.zeros((0, len(self.classes_))), [], [])
+        scores = [answers.scores]
+        for part in self.extractor_.stream(_listed(images), "Looking"):
+            answers.bad.extend(part.bad)
+            answers.kept.extend(part.kept.tolist())
+            if len(part.rows):
+                scores.append(self.classifier_.scores(part.rows))
+        return replace(answers, scores=np.concatenate(scores))
+
+    @property
+    def classes_(self) -> list[str]:
+        """The labels learned so far, sorted."""
+        return list(self.statistics_.labels)
+
+    @property
+    def counts_(self) -> dict[str, int]:
+        """How many images of each class the sums hold."""
+        return dict(zip(self.statistics_.labels, self.statistics_.counts.tolist(), strict=True))
+
+    @property
+    def statistics_(self) -> Any:
+        """The sums: all that was learned."""
+        return self.classifier_.statistics_
+
+    # ---- files
+
+    def save(self, path: str | Path) -> None:
+        """Write the model to one file, atomically: whatever happens, the old file or the new one is there."""
+        header, arrays = self.statistics_.state()
+        about = {
+            "method": self.method,
+            "backbone": self._made_with or _about(self.backbone_),
+            "settings": self._settings(),
+            "lessons": self.lessons,
+            "versions": {name: version(name) for name in VERSIONS_OF},
+        }
+        storage.write(path, KIND, {**about, **self._chosen(), **header}, arrays)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | Path,
+        *,
+        backbone: Backbone | None = None,
+        weights: str | Path | None = None,
+        **reading: Unpack[Reading],
+    ) -> Self:
+        """Read what `save` wrote. The backbone itself is loaded, and checked, when an image is to be read.
+
+        A model whose backbone was a module of your own needs it again as `backbone`; one whose weights came
+        from a file that has moved needs to be told where to, with `weights`.
+        """
+        header, arrays = storage.read(path, KIND)
+        if header["method"] != cls.method:
+            raise MismatchError(f"'{path}' holds a {header['method']!r} model, not a {cls.method!r} one.")
+        model = cls(backbone or header["backbone"]["name"], **header["settings"], **reading)
+        model._made_with = header["backbone"]
+        if weights is not None and model._made_with["spec"] is not None:
+            model._made_with["spec"]["weights"] = str(Path(weights).absolute())
+        model.lessons = list(header["lessons"])
+        classifier = model._classifier()
+        model.__dict__["classifier_"] = classifier
+        model._adopt_loaded(classifier.sums.from_state(header, arrays), header)
+        return model
+
+    # ---- the parts, made when first needed
+
+    @cached_property
+    def backbone_(self) -> Backbone:
+        """The backbone, loaded; if the model comes from a file, the very one that the file names."""
+        made_with = self._made_with
+        if isinstance(self.backbone, Backbone):
+            loaded = self.backbone
+        elif made_with is None:
+            loaded = load_backbone(self.backbone)
+        elif made_with["spec"] is None:
+            raise MismatchError(
+                f"This model was made with a network of somebody's own, {made_with['name']!r}. "
+                "Give it to `load` as backbone=Backbone.from_module(…)."
+            )
+        else:
+            loaded = load_backbone(**made_with["spec"])
+        if made_with is not None and loaded.fingerprint != made_with["fingerprint"]:
+            raise MismatchError(
+                f"This model was made with the backbone {made_with['name']!r} of fingerprint "
+                f"{made_with['fingerprint'][:12]}, but {loaded.name!r} has {loaded.fingerprint[:12]}: "
+                "weights, layers or preprocessing differ. Use the very backbone that the model was made with."
+            )
+        return loaded
+
+    @cached_property
+    def extractor_(self) -> Extractor:
+        """The reader of images."""
+        cache = self.reading.get("cache", True)
+        if isinstance(cache, bool):
+            cache = FeatureCache() if cache else NoCache()
+        workers, progress = self.reading.get("workers"), self.reading.get("progress")
+        return Extractor(self.backbone_, self._layers(), cache=cache, workers=workers, progress=progress)
+
+    @cached_property
+    def classifier_(self) -> SumsClassifier:
+        """The classifier on feature vectors, empty at first."""
+        classifier = self._classifier()
+        classifier.adopt(classifier.sums(self.extractor_.layers))
+        return classifier
+
+    # ---- the rest is private
+
+    def _empty_sums(self) -> Any:
+        return self.classifier_.sums(self.statistics_.layers)
+
+    def _visit(
+        self,
+        images: Sequence[ImageSource],
+        labels: Sequence[str],
+        strict: bool,
+        title: str,
+        take: Callable[[Rows, list[str]], None],
+    ) -> tuple[Lesson, list[bytes]]:
+        """Hand over the features and labels of all usable images, batch by batch."""
+        images, labels = _listed(images), _checked_labels(labels)
+        if len(images) != len(labels):
+            raise InputError(
+                f"There are {len(images)} images but {len(labels)} labels. Give one label for each."
+            )
+        counts: Counter[str] = Counter()
+        bad: list[BadImage] = []
+        digests: list[bytes] = []
+        for part in self.extractor_.stream(images, title):
+            bad += part.bad
+            if strict and bad:
+                raise BadImageError(bad[0].reason)
+            names = [labels[i] for i in part.kept]
+            take(part.rows, names)
+            counts.update(names)
+            digests += part.digests
+        if not counts:
+            first = f" The first: {bad[0].reason}" if bad else ""
+            raise InputError(f"There is no usable image among the {len(images)} given.{first}")
+        if bad:
+            logger.warning("Skipped %d of %d images. The first: %s", len(bad), len(images), bad[0].reason)
+        return Lesson(dict(sorted(counts.items())), bad), digests
+
+    def _fingerprint(self) -> str:
+        return self._made_with["fingerprint"] if self._made_with else self.backbone_.fingerprint
+
+    def _require_same(self, other: ImageModel) -> None:
+        """Refuse a model whose sums are of something else, saying what differs."""
+        for what, mine, others in (
+            ("methods", self.method, other.method),
+            ("backbones (or adapters)", self._fingerprint(), other._fingerprint()),
+            ("numbers of layers (k)", len(self.statistics_.layers), len(other.statistics_.layers)),
+            ("layers", list(self.statistics_.layers), list(other.statistics_.layers)),
+        ):
+            if mine != others:
+                raise MismatchError(
+                    f"These models have different {what}: {_short(mine)} and {_short(others)}. "
+                    "Only models that read the same layers of the same backbone can be merged."
+                )
+
+
+def _about(backbone: Backbone) -> dict[str, Any]:
+    """What a file says of its backbone."""
+    return {
+        "name": backbone.name,
+        "spec": backbone.spec,
+        "fingerprint": backbone.fingerprint,
+        "depth": backbone.depth,
+    }
+
+
+def _listed(images: Sequence[ImageSource]) -> Sequence[ImageSource]:
+    """The images as a sequence; a lone path or picture is a common slip."""
+    shape: tuple[int, ...] = getattr(images, "shape", ())
+    picture = len(shape) == 2 or (len(shape) == 3 and shape[2] in (1, 3, 4))  # not grey ones, of that width
+    if picture or isinstance(images, str | Path) or not hasattr(images, "__len__"):
+        raise InputError(f"Give a list of images, not one {type(images).__name__}: [image].")
+    return images
+
+
+def _checked_labels(labels: Sequence[str]) -> list[str]:
+    if isinstance(labels, str):
+        raise InputError(f"Give a list of labels, one for each image, not the single text {labels!r}.")
+    for label in labels:
+        if not isinstance(label, str) or not label:
+            raise InputError(f"Labels are texts that are not empty, but one is {label!r}. Use str(label).")
+    return [str(label) for label in labels]
+
+
+def _short(value: object) -> str:
+    """Enough of a value to tell it from another."""
+    text = str(value)
+    return text if len(text) <= 60 else text[:12] + "…"
