@@ -138,6 +138,12 @@ def best(accuracies: dict[float, Fraction]) -> float:
     return winner
 
 
+def freedom(x: Array, lam: float) -> float:
+    """N − tr H: how many samples are left that the fit does not follow."""
+    kernel = x @ x.T
+    return float(len(x) - np.trace(np.linalg.solve(kernel + lam * np.eye(len(x)), kernel)))
+
+
 def gcv(x: Array, targets: Array, lam: float) -> float:
     """N ‖Y − HY‖² / (N − tr H)² with the hat matrix H = X (XᵀX + λI)⁻¹ Xᵀ = K (K + λI)⁻¹, K = XXᵀ."""
     n = len(x)

@@ -39,7 +39,7 @@ MAY_IMPORT = {
     "model": {"backbones", "classifier", "features", "image_model"},
     "metrics": {"errors"},
     "plots": {"errors"},
-    "console": {"features", "image_model"},
+    "console": {"features", "image_model", "model"},
     "demo": {"backbones", "metrics", "image_model", "model"},
     "cli": {
         "errors",

@@ -569,7 +569,7 @@ def test_bundled_reads_other_sizes(size: Any) -> None:
 
 
 def test_bad_arguments_are_refused() -> None:
-    with pytest.raises(InputError, match="Unknown device 'cpuu'"):
+    with pytest.raises(InputError, match="The device 'cpuu' cannot be used"):
         load_backbone(device="cpuu")
     with pytest.raises(InputError, match="not an image size"):
         load_backbone(input_size=(1, 2, 3))
@@ -835,8 +835,24 @@ def test_hf_refuses_text_and_folders_without_a_model(tmp_path: Path) -> None:
     (tmp_path / "vit" / "preprocessor_config.json").unlink()
     with pytest.raises(LayupError, match="does not say how to prepare images"):
         load_backbone(f"hf:{tmp_path / 'vit'}")
-    with pytest.raises(InputError, match="takes no file"):
+    with pytest.raises(StorageError, match=r"no folder .*x.pth"):
         load_backbone(f"hf:{tmp_path / 'vit'}", weights="x.pth")
+
+
+def test_an_hf_folder_is_found_from_any_folder_and_may_move(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_hf(tmp_path / "vit", "vit")
+    monkeypatch.chdir(tmp_path)
+    first = load_backbone("hf:vit")
+    monkeypatch.chdir("/")
+    assert first.spec is not None
+    assert load_backbone(**first.spec).fingerprint == first.fingerprint
+    (tmp_path / "vit").rename(tmp_path / "moved")
+    with pytest.raises(StorageError, match="no folder"):
+        load_backbone(**first.spec)
+    moved = load_backbone(**{**first.spec, "weights": str(tmp_path / "moved")})
+    assert moved.fingerprint == first.fingerprint
 
 
 def test_hf_refuses_incomplete_weights(tmp_path: Path) -> None:

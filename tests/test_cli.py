@@ -22,8 +22,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from rich.console import Console
 
-from layup import FeatureCache, LayUP, __version__, storage
+from layup import FeatureCache, LayUP, __version__, console, storage
 from layup.cli import main
 from photos import counts_in, digits, log_levels_kept, name, write_photos
 
@@ -78,7 +79,7 @@ def ok(layup):
 def refused(layup):
     """Run a command that has to fail with one clear sentence, which holds all these words."""
 
-    def run(*arguments, says):
+    def run(*arguments, says, shows=""):
         result = layup(*arguments)
         said = " ".join(re.sub("[│╭╮╰╯─]", " ", result.err).split())
         assert result.code not in (0, None), result.out
@@ -88,7 +89,8 @@ def refused(layup):
         if result.code == 1:
             assert result.err.startswith("Error: ")
             assert len(result.err.strip().splitlines()) == 1
-            assert result.out == ""
+            assert bool(result.out) == bool(shows)
+            assert shows in result.out
         return result
 
     return run
@@ -200,10 +202,19 @@ def test_predict_as_json_and_as_csv(here, ok):
     np.testing.assert_allclose([[float(score) for score in row[2:]] for row in rows], scores, atol=1e-9)
 
 
-def test_files_hold_all_answers_and_tables_say_how_many_they_hide(here, ok):
+def test_files_hold_all_answers(here, ok):
     write_photos(here / "lots", {0: 50})
     assert len(json.loads(ok("predict", "m.layup", "lots", "--json").out)) == 50
-    assert "10 more rows" in ok("predict", "m.layup", "lots").out
+    assert ok("predict", "m.layup", "lots").out.count(".png") == 50
+
+
+def test_screens_do_not_overflow(capsys, monkeypatch):
+    monkeypatch.setattr(console, "out", Console(force_terminal=True, highlight=False))
+    console.table(["a"], [[f"row {i}"] for i in range(50)])
+    printed = capsys.readouterr().out
+    assert "row 39" in printed
+    assert "row 40" not in printed
+    assert "10 more rows" in printed
 
 
 def test_names_of_all_kinds(here, ok):
@@ -443,7 +454,7 @@ def test_images_that_cannot_be_predicted(here, refused):
     (here / "note.txt").write_text("Dear diary")
     refused("predict", "m.layup", "empty", says=["no image files"])
     refused("predict", "m.layup", "note.txt", says=["note.txt", "not an image"])
-    refused("predict", "m.layup", "none.jpg", says=["none.jpg", "no such file"])
+    refused("predict", "m.layup", "none.jpg", says=["none.jpg", "no file or folder"])
     refused("predict", "m.layup", "--json", "--csv", "test", says=["--json or --csv, not both"])
     refused("predict", "m.layup", says=["Missing argument"])
 
@@ -539,8 +550,8 @@ def test_targets_that_cannot_be_written(here, refused, ok):
     refused("learn", "first", "--to", "first", *NANO, says=["first"])
     ok("learn", "second", "--to", "other.layup", *NANO)
     refused("merge", "m.layup", "other.layup", "--to", "m.layup/x.layup", says=["m.layup/x.layup"])
-    refused("evaluate", "m.layup", "test", "--picture", "m.layup/x.png", says=["m.layup/x.png"])
-    refused("evaluate", "m.layup", "test", "--picture", "x.docx", says=["x.docx"])
+    for picture in ("m.layup/x.png", "x.docx"):  # what was measured is shown all the same
+        refused("evaluate", "m.layup", "test", "--picture", picture, says=[picture], shows="Accuracy")
     refused("demo", "--out", "m.layup/demo", says=["m.layup/demo"])
     assert counts_in(here / "m.layup") == FIRST
 
@@ -571,8 +582,8 @@ def test_merges_that_make_no_sense(here, refused, ok):
 def test_an_empty_model_cannot_answer(here, ok, refused):
     ok("forget", "m.layup", "first")
     ok("info", "m.layup")
-    refused("predict", "m.layup", "test", says=["not learned any class"])
-    refused("evaluate", "m.layup", "test", says=["not learned any class"])
+    refused("predict", "m.layup", "test", says=["knows no class"])
+    refused("evaluate", "m.layup", "test", says=["knows no class"])
     ok("learn", "first", "--to", "m.layup")
     assert counts_in(here / "m.layup") == FIRST
 

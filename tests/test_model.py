@@ -417,7 +417,7 @@ def test_one_image_is_not_a_list_of_images(make, tmp_path):
         for ask in (model.predict, model.scores, lambda one: model.learn(one, ["a"])):
             with pytest.raises(InputError, match=r"Give a list of images.*\[image\]"):
                 ask(image)
-    with pytest.raises(BadImageError):
+    with pytest.raises(InputError, match="not one Tensor"):
         model.predict(torch.zeros(3, 8, 8))
 
 
@@ -468,7 +468,7 @@ def test_predicting_a_bad_image_raises(make, tmp_path):
 
 @pytest.mark.parametrize("kind", [LayUP, NMC, LayNMC])
 def test_predicting_before_learning(nano, kind):
-    with pytest.raises(InputError, match="not learned any class"):
+    with pytest.raises(InputError, match="knows no class"):
         kind(nano).predict(TEST[0])
 
 
@@ -511,7 +511,7 @@ def test_forgetting_everything_leaves_an_empty_model_that_learns_again(make):
     model.forget(*FIRST)
     assert (model.classes_, model.statistics_.total) == ([], 0)
     assert not model.statistics_.gram.any()
-    with pytest.raises(InputError, match="not learned any class"):
+    with pytest.raises(InputError, match="knows no class"):
         model.predict(TEST[0])
     model.learn(*SECOND)
     assert_same_sums(model, make(SECOND))
@@ -669,7 +669,7 @@ def test_three_models_of_one_base(make, family, tmp_path):
 def test_a_wrong_base_is_refused(make, family):
     base, left, right = family
     before = snapshot(left)
-    for wrong in (make(FIRST), left, right):
+    for wrong in (make(SECOND), left, right):
         with pytest.raises(MismatchError, match="base must hold just the lessons that both"):
             left.merge(right, wrong)
         assert_unchanged(left, before)
@@ -677,6 +677,54 @@ def test_a_wrong_base_is_refused(make, family):
     with pytest.raises(MismatchError, match="0 in all"):
         left.merge(stranger, base)
     assert_unchanged(left, before)
+
+
+def test_the_same_lesson_is_known_again_on_another_machine(make, family):
+    """Lessons are known by their images and labels, in whatever order: so a base can be made anew."""
+    base, left, right = family
+    again = make((FIRST[0][::-1], FIRST[1][::-1]))
+    assert again.lessons == base.lessons
+    with pytest.raises(MismatchError, match="share 1 of their lessons"):
+        make(FIRST).merge(again)
+    assert_same_sums(left.merge(right, again), make(FIRST, SECOND, lesson({8: 4, 1: 2}, start=40)))
+    relabelled = make((FIRST[0], [*FIRST[1][:-1], "other"]))
+    assert relabelled.lessons != base.lessons
+
+
+def test_a_lesson_learned_twice_is_two_lessons(make):
+    twice, once = make(FIRST, FIRST), make(FIRST)
+    assert twice.lessons == once.lessons * 2
+    other = make(FIRST, SECOND)
+    assert_same_sums(twice.merge(other, once), make(FIRST, FIRST, SECOND))
+    assert len(twice.lessons) == 3
+
+
+def test_both_forgot_the_same_images(make, family):
+    """In one lesson: then a base that forgot them too is the way; in different ones: there is none."""
+    base, left, right = family
+    gone = FIRST[0][:2], FIRST[1][:2]
+    for model in (left, right):
+        model.forget(*gone)
+    with pytest.raises(MismatchError, match="base must hold just"):
+        left.merge(right, base)
+    base.forget(*gone)
+    rest = (FIRST[0][2:], FIRST[1][2:])
+    assert_same_sums(left.merge(right, base), make(rest, SECOND, lesson({8: 4, 1: 2}, start=40)))
+
+
+def test_overlapping_forgettings_cannot_be_merged(make):
+    base, left, right = make(FIRST), make(FIRST), make(FIRST)
+    left.forget(FIRST[0][:6], FIRST[1][:6])
+    right.forget(FIRST[0][:5], FIRST[1][:5])
+    before = snapshot(left)
+    with pytest.raises(MismatchError, match="Merge first, and forget then"):
+        left.merge(right, base)
+    assert_unchanged(left, before)
+
+
+def test_misspelt_options_are_refused():
+    with pytest.raises(TypeError, match=r"LayUP\(\) got an unexpected keyword argument 'lamda'"):
+        LayUP("vit-nano", lamda="gcv")
 
 
 def test_a_forgetting_counts_as_a_lesson(make, family):

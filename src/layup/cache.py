@@ -78,8 +78,7 @@ class FeatureCache:
     def __init__(self, path: str | os.PathLike[str] | None = None, limit_bytes: int | None = None) -> None:
         folder = path or os.environ.get("LAYUP_CACHE") or platformdirs.user_cache_path("layup")
         self.path = Path(folder).absolute() / "features.sqlite"
-        wanted = os.environ.get("LAYUP_CACHE_LIMIT", "")
-        self.limit_bytes = parse_bytes(wanted or DEFAULT_LIMIT) if limit_bytes is None else limit_bytes
+        self.limit_bytes = _limit_from_environment() if limit_bytes is None else limit_bytes
         self._usable = True
 
     def get_many(self, fingerprint: str, digests: Sequence[bytes]) -> dict[bytes, Vector]:
@@ -255,10 +254,17 @@ def parse_bytes(text: str) -> int:
     >>> parse_bytes("500MB"), parse_bytes("2 GB"), parse_bytes("1000")
     (500000000, 2000000000, 1000)
     """
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kMGT]?)B?", text.strip())
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)B?", text.strip().upper())
     if not match:
         raise InputError(f"{text!r} is not a number of bytes. Write it like 500MB or 2GB.")
-    return int(float(match[1]) * 1000 ** ("kMGT".index(match[2]) + 1 if match[2] else 0))
+    return int(float(match[1]) * 1000 ** ("KMGT".index(match[2]) + 1 if match[2] else 0))
+
+
+def _limit_from_environment() -> int:
+    try:
+        return parse_bytes(os.environ.get("LAYUP_CACHE_LIMIT") or DEFAULT_LIMIT)
+    except InputError as error:
+        raise InputError(f"The environment variable LAYUP_CACHE_LIMIT cannot be used: {error}") from None
 
 
 class _OtherFormatError(sqlite3.DatabaseError):

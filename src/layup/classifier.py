@@ -105,7 +105,10 @@ class SumsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         raise NotImplementedError
 
     def _learn(self, x: NDArray[Any], labels: NDArray[Any]) -> None:
-        self.statistics_.update(x, labels)
+        # All at once, so that an interruption leaves the sums as they were.
+        lesson = self.sums(self.statistics_.layers)
+        lesson.update(x, labels)
+        self.absorb(lesson)
 
     def _score(self, x: Floats) -> Floats:
         raise NotImplementedError
@@ -169,7 +172,8 @@ class RidgeClassifier(SumsClassifier):
         if self.needs_samples:
             found = search_lambda(self.statistics_, x, labels, balance=self.balance)
         super()._learn(x, labels)
-        self.adopt(self.statistics_, found.best if found else None)
+        if found:
+            self.adopt(self.statistics_, found.best)
 
     def _score(self, x: Floats) -> Floats:
         return x @ self.solution_.weights

@@ -25,6 +25,8 @@ def _version(asked: bool) -> None:
         raise typer.Exit
 
 
+INTERRUPTED = 130
+
 app = typer.Typer(
     name="layup",
     no_args_is_help=True,
@@ -60,6 +62,13 @@ Model = Annotated[Path, typer.Argument(help="A .layup file.", metavar="MODEL")]
 Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first bad file instead of skipping it.")]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Neither read nor write the feature cache.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+Lam = Annotated[
+    str | None, typer.Option(help="Ridge parameter λ: search (default, the paper's), gcv, or a number.")
+]
+Balance = Annotated[
+    bool | None,
+    typer.Option("--balance/--no-balance", help="Treat small and large classes alike. Default: on."),
+]
 Weights = Annotated[
     Path | None, typer.Option(help="A weights file for a timm backbone; for an old model, where it is now.")
 ]
@@ -79,13 +88,8 @@ def learn(
     k: Annotated[
         int | None, typer.Option(help="How many of the last layers. Default: the backbone's.")
     ] = None,
-    lam: Annotated[
-        str | None, typer.Option(help="Ridge parameter λ: search (default, the paper's), gcv, or a number.")
-    ] = None,
-    balance: Annotated[
-        bool | None,
-        typer.Option("--balance/--no-balance", help="Treat small and large classes alike. Default: on."),
-    ] = None,
+    lam: Lam = None,
+    balance: Balance = None,
     strict: Strict = False,
     no_cache: NoCache = False,
     workers: Workers = None,
@@ -108,14 +112,16 @@ def learn(
             _require_same(model, to, {"backbone": backbone, "input_size": input_size, "k": k})
         else:
             model = LayUP(_backbone(backbone, weights, input_size), k, cache=not no_cache, workers=workers)
-        model.configure(lam=None if lam is None else _number_or_rule(lam), balance=balance)
+        model.configure(lam=_number_or_rule(lam), balance=balance)
         done = model.learn(paths, labels, strict=strict)
         model.save(to)
-    console.lesson("", done.counts, model.counts_, "learned")
+    console.lesson(done.counts, model.counts_, "learned")
     console.report_bad(done.bad, paths)
-    rule = "from the sums, when needed" if model.lam == "gcv" else f"{model.lambda_:g}"
-    known, learned = len(model.classes_), sum(model.counts_.values())
-    console.say(f"{to} now knows {known:,} classes from {learned:,} photos; λ = {rule}.")
+    if model.lessons.count(done.id) > 1:
+        console.remark(
+            "These very photos were learned before, and now count twice. `layup forget` undoes it."
+        )
+    console.knowledge(to, model)
 
 
 @app.command()
@@ -141,6 +147,9 @@ def predict(
     if as_json and as_csv:
         raise InputError("Give --json or --csv, not both.")
     loaded = LayUP.load(model, weights=weights, cache=not no_cache, workers=workers)
+    for path in images:
+        if not path.exists():
+            raise InputError(f"There is no file or folder '{path}'. Nothing was predicted.")
     paths = [file for path in images for file in (find_images(path) if path.is_dir() else [path])]
     answers = loaded.answer(paths)
     _require_usable(answers, paths, strict)
@@ -154,7 +163,7 @@ def evaluate(
     model: Model,
     photos: Photos,
     picture: Annotated[
-        Path | None, typer.Option(help="Where to draw the confusion matrix. Default: MODEL-confusion.png.")
+        Path | None, typer.Option(help="Where to draw the confusion matrix. Default: beside the model.")
     ] = None,
     as_json: AsJson = False,
     weights: Weights = None,
@@ -177,15 +186,17 @@ def evaluate(
     truth = [labels[i] for i in answers.kept]
     overall = metrics.accuracy(truth, answers.labels)
     by_class = metrics.per_class_accuracy(truth, answers.labels)
-    drawn = picture or Path(f"{model.stem}-confusion.png")
-    plots.confusion_matrix(drawn, *metrics.confusion(truth, answers.labels))
+    drawn = picture or model.with_name(f"{model.stem}-confusion.png")
     if as_json:
         console.print_json(
             {"accuracy": overall, "images": len(truth), "per_class": by_class, "picture": str(drawn)}
         )
     else:
         console.accuracies(by_class, {label: truth.count(label) for label in by_class})
-        console.say(f"Accuracy {overall:.3f} on {len(truth):,} photos. Confusion matrix: {drawn}")
+        console.say(f"Accuracy {overall:.3f} on {len(truth):,} photos.")
+    plots.confusion_matrix(drawn, *metrics.confusion(truth, answers.labels))
+    if not as_json:
+        console.say(f"Confusion matrix: {drawn}")
     unknown = sorted(set(truth) - set(loaded.classes_))
     if unknown:
         console.remark(f"Never learned, so always wrong: {', '.join(unknown)}.")
@@ -201,7 +212,7 @@ def forget(
     no_cache: NoCache = False,
     workers: Workers = None,
 ) -> None:
-    """Un-learn photos exactly: the model becomes what it would be without them.
+    """Un-learn photos exactly: the sums become what they would be without them.
 
     layup forget m.layup withdrawn/            withdrawn/CLASS/*.jpg
 
@@ -215,10 +226,11 @@ def forget(
         loaded = LayUP.load(model, weights=weights, cache=not no_cache, workers=workers)
         done = loaded.forget(paths, labels, strict=strict)
         loaded.save(model)
-    console.lesson("", done.counts, loaded.counts_, "forgotten")
+    console.lesson(done.counts, loaded.counts_, "forgotten")
     console.report_bad(done.bad, paths)
-    kept = "follows from the sums" if loaded.lam == "gcv" else f"is kept: {loaded.lambda_:g}"
-    console.say(f"λ {kept}.")
+    console.knowledge(model, loaded)
+    if loaded.lam != "gcv":
+        console.say(f"λ is kept: {loaded.lambda_:g}. What was forgotten may have had a part in choosing it.")
 
 
 @app.command()
@@ -228,9 +240,11 @@ def merge(
     base: Annotated[
         Path | None, typer.Option(help="The model from which all of them were grown, if they share lessons.")
     ] = None,
+    lam: Lam = None,
+    balance: Balance = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace another model at --to.")] = False,
 ) -> None:
-    """Add up models from several machines, exactly as if one had learned everything.
+    """Add up models from several machines: the sums are those of one that learned everything.
 
     layup merge berlin.layup lima.layup --to both.layup
     layup merge a.layup b.layup --base old.layup --to new.layup
@@ -247,9 +261,14 @@ def merge(
         merged, *others = (LayUP.load(path) for path in models)
         ancestor = LayUP.load(base) if base else None
         for other in others:
+            if (other.lam, other.balance) != (merged.lam, merged.balance):
+                console.remark(
+                    "These models have different rules for λ or balance: the first one's are kept."
+                )
             merged.merge(other, ancestor)
+        merged.configure(lam=_number_or_rule(lam), balance=balance)
         merged.save(to)
-    console.say(f"{to} knows {len(merged.classes_):,} classes from {sum(merged.counts_.values()):,} photos.")
+    console.knowledge(to, merged)
 
 
 @app.command()
@@ -282,7 +301,7 @@ def backbones(
             raise InputError(
                 f"No pre-trained network of timm has {search!r} in its name. Try a shorter part."
             )
-        console.table("", ["--backbone"], [[name] for name in names])
+        console.table(["--backbone"], [[name] for name in names])
         return
     rows = []
     for name in BACKBONES:
@@ -291,7 +310,7 @@ def backbones(
         values = sum(layer.width for layer in network.layers)
         used = console.share(network.default_k, network.depth)
         rows.append([name, f"{height} × {width}", str(network.depth), f"{values:,}", used])
-    console.table("", ["--backbone", "pixels", "layers", "values", "default k"], rows)
+    console.table(["--backbone", "pixels", "layers", "values", "default k"], rows)
     console.say(
         "Also: any timm name with its weights' tag, downloaded once (layup backbones vit_base), "
         "and hf:NAME or hf:FOLDER (needs the extra: pip install 'layup-cl[hf]')."
@@ -383,9 +402,17 @@ def main() -> None:
     except OSError as error:
         console.fail(f"{error.strerror or error}: {error.filename or 'a file or pipe'}")
         sys.exit(1)
-    except MemoryError:
-        console.fail("There is not enough memory. Use a smaller k, or fewer photos in one lesson.")
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and "memory" not in str(error):
+            raise
+        console.fail(
+            "There is not enough memory. Use a smaller k or input size, or fewer photos in a lesson."
+        )
         sys.exit(1)
+    except SystemExit as done:
+        if done.code == INTERRUPTED:
+            console.fail("Interrupted. What was saved before is unchanged.")
+        raise
 
 
 def _backbone(name: str | None, weights: Path | None, input_size: int | None) -> Any:
@@ -411,9 +438,9 @@ def _require_same(model: LayUP, path: Path, wanted: dict[str, Any]) -> None:
             )
 
 
-def _number_or_rule(text: str) -> float | str:
+def _number_or_rule(text: str | None) -> float | str | None:
     try:
-        return float(text)
+        return text if text is None else float(text)
     except ValueError:
         return text
 

@@ -19,9 +19,10 @@ from rich.table import Table
 if TYPE_CHECKING:
     from layup.features import BadImage
     from layup.image_model import Answers
+    from layup.model import LayUP
 
 MANY = 40
-"""Tables for people stop here; files and --json hold everything."""
+"""Tables on a screen stop here; piped ones do not."""
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
@@ -47,16 +48,17 @@ def print_json(value: object) -> None:
     sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
 
 
-def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """A table: the first column of text on the left, numbers and answers on the right."""
-    drawn = Table(title=title or None, title_justify="left", title_style="bold")
+    drawn = Table()
     for i, column in enumerate(columns):
         drawn.add_column(column, justify="left" if i == 0 else "right", overflow="fold")
-    for row in rows[:MANY]:
+    shown = rows[:MANY] if out.is_terminal else rows  # a file can hold them all
+    for row in shown:
         drawn.add_row(*map(escape, row))
     out.print(drawn)
-    if len(rows) > MANY:
-        say(f"… and {len(rows) - MANY:,} more rows.")
+    if len(rows) > len(shown):
+        say(f"… and {len(rows) - len(shown):,} more rows.")
 
 
 @contextmanager
@@ -123,20 +125,30 @@ def predictions(paths: Sequence[Path], answers: Answers, style: str) -> None:
             )[::-1]
             second = f"{others[0][1]} {others[0][0]:.2f}" if others else ""
             lines.append([str(path), label, f"{best[0]:.2f}", second])
-        table("", ["image", "label", "score", "next best"], lines)
+        table(["image", "label", "score", "next best"], lines)
 
 
-def lesson(title: str, counts: Mapping[str, int], totals: Mapping[str, int], verb: str) -> None:
+def lesson(counts: Mapping[str, int], totals: Mapping[str, int], verb: str) -> None:
     """What a lesson changed, class by class."""
     rows = [[label, f"{count:,}", f"{totals.get(label, 0):,}"] for label, count in counts.items()]
-    table(title, ["class", verb, "now holds"], rows)
+    table(["class", verb, "now holds"], rows)
+
+
+def knowledge(path: Path, model: LayUP) -> None:
+    """What a model knows after a change, in a line."""
+    classes, photos = len(model.classes_), sum(model.counts_.values())
+    lam = "λ follows from the sums" if model.lam == "gcv" else f"λ = {model.lambda_:g}"
+    knows = (
+        f"{classes:,} class{'es' if classes != 1 else ''} from {photos:,} photo{'s' if photos != 1 else ''}"
+    )
+    say(f"{path} now knows {knows}; {lam}.")
 
 
 def accuracies(per_class: Mapping[str, float], sizes: Mapping[str, int]) -> None:
     """Accuracy by class, the worst first: that is what people look for."""
     worst_first = sorted(per_class.items(), key=lambda item: (item[1], item[0]))
     rows = [[label, f"{sizes[label]:,}", f"{value:.3f}"] for label, value in worst_first]
-    table("", ["class", "images", "accuracy"], rows)
+    table(["class", "images", "accuracy"], rows)
 
 
 def size_of(count: float) -> str:
@@ -184,7 +196,7 @@ def information(header: Mapping[str, Any], path: Path) -> None:
     )
     values["versions"] = ", ".join(f"{name} {number}" for name, number in header["versions"].items())
     facts(values)
-    table("", ["class", "images"], [[label, f"{count:,}"] for label, count in counts.items()])
+    table(["class", "images"], [[label, f"{count:,}"] for label, count in counts.items()])
     single = [label for label, count in counts.items() if count == 1]
     if single:
         remark(

@@ -23,7 +23,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from layup.backbones import Backbone
 from layup.cache import FeatureCache, NoCache
-from layup.errors import BadImageError
+from layup.errors import BadImageError, LayupError
 from layup.images import ImageSource, image_digest, open_image
 
 Rows: TypeAlias = NDArray[np.float32]
@@ -125,7 +125,7 @@ class Extractor:
             )
         with _progress_bar(self.progress) as bar:
             task = bar.add_task(title, total=len(images))
-            for read in loader:
+            for read in _surviving(loader):
                 yield self._computed(read)
                 bar.advance(task, len(read.kept) + len(read.bad))
 
@@ -213,6 +213,19 @@ class _Reader(Dataset[Any]):
         return _Read(
             kept, [digests[index] for index in kept], cached, torch.stack(pixels) if pixels else None, bad
         )
+
+
+def _surviving(loader: DataLoader[Any]) -> Iterator[_Read]:
+    """What the workers read, for as long as they live: the system kills them when memory runs out."""
+    try:
+        yield from loader
+    except RuntimeError as error:
+        if "DataLoader worker" not in str(error):
+            raise
+        raise LayupError(
+            "A process that decodes images was killed, perhaps for want of (shared) memory. "
+            "Use fewer of them, or none: workers=0, or --workers 0."
+        ) from error
 
 
 def _as_it_is(read: Any) -> Any:

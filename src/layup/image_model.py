@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import logging
-import uuid
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from hashlib import blake2b
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypedDict, Unpack
+from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import NDArray
 
-from layup import storage
+from layup import __version__, storage
 from layup.backbones import Backbone, load_backbone
 from layup.cache import FeatureCache, NoCache
 from layup.classifier import SumsClassifier
-from layup.errors import BadImageError, InputError, MismatchError
+from layup.errors import BadImageError, ForgetError, InputError, MismatchError
 from layup.features import BadImage, Extractor, Rows
 from layup.images import ImageSource
 from layup.statistics import Floats
@@ -27,7 +28,7 @@ from layup.statistics import Floats
 logger = logging.getLogger(__name__)
 
 KIND = "model"
-VERSIONS_OF = ("layup-cl", "torch", "timm", "numpy")
+VERSIONS_OF = ("torch", "timm", "numpy")
 
 
 class Reading(TypedDict, total=False):
@@ -45,8 +46,12 @@ class Reading(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Lesson:
-    """What one `learn` or `forget` did: how many images of each class, and which could not be used."""
+    """What one `learn` or `forget` did: how many images of each class, and which could not be used.
 
+    The id follows from the images and their labels: the same lesson has the same id on every machine.
+    """
+
+    id: str
     counts: dict[str, int]
     bad: list[BadImage]
 
@@ -85,6 +90,9 @@ class ImageModel:
         backbone: str | Backbone = "bundled",
         **reading: Unpack[Reading],
     ) -> None:
+        unknown = set(reading) - set(Reading.__annotations__)
+        if unknown:  # Python would say so itself, were the options not handed through
+            raise TypeError(f"{type(self).__name__}() got an unexpected keyword argument {unknown.pop()!r}")
         self.backbone = backbone
         self.reading = reading
         self.lessons: list[str] = []
@@ -138,7 +146,7 @@ class ImageModel:
             sums = self._empty_sums()
             lesson, _ = self._visit(images, labels, strict, "Learning", sums.update)
             self.classifier_.absorb(sums)
-        self.lessons.append(uuid.uuid4().hex)
+        self.lessons.append(lesson.id)
         return lesson
 
     def forget(self, images: Sequence[ImageSource], labels: Sequence[str], *, strict: bool = False) -> Lesson:
@@ -149,7 +157,7 @@ class ImageModel:
         sums = self._empty_sums()
         lesson, digests = self._visit(images, labels, strict, "Forgetting", sums.update)
         self.classifier_.adopt(self.statistics_ - sums)
-        self.lessons.append(uuid.uuid4().hex)
+        self.lessons.append(lesson.id)
         cache = self.extractor_.cache
         # This model may not use a cache, but an earlier one may have left these images in it.
         (FeatureCache() if isinstance(cache, NoCache) else cache).delete_many(None, digests)
@@ -162,24 +170,27 @@ class ImageModel:
         would count twice: give the ancestor as `base`, and a + b − base is computed.
         """
         self._require_same(other)
-        shared = set(self.lessons) & set(other.lessons)
+        theirs = Counter(other.lessons)
+        shared = Counter(self.lessons) & theirs
         sums = self.statistics_ + other.statistics_
         if base is not None:
             self._require_same(base)
-            if set(base.lessons) != shared:
+            held = Counter(base.lessons)
+            if held != shared:
                 raise MismatchError(
-                    f"The base must hold just the lessons that both models share, {len(shared)} in all, but "
-                    f"it holds {len(base.lessons)}, of which {len(shared & set(base.lessons))} are shared. "
+                    f"The base must hold just the lessons that both models share, {shared.total()} in all, "
+                    f"but it holds {held.total()}, of which {(shared & held).total()} are shared. "
                     "Give the model from which both were grown."
                 )
-            sums = sums - base.statistics_
+            sums = _without(sums, base.statistics_)
         elif shared:
             raise MismatchError(
-                f"These models share {len(shared)} of their lessons, which would count twice. Give the model "
-                "from which both were grown as the base: merge(other, base=…), or --base base.layup."
+                f"These models share {shared.total()} of their lessons, which would count twice. Give a "
+                "model of just these as the base, such as the one from which both were grown: "
+                "merge(other, base=…), or --base base.layup."
             )
         self._adopt_merged(sums, other)
-        self.lessons += [lesson for lesson in other.lessons if lesson not in shared]
+        self.lessons += (theirs - shared).elements()
         return self
 
     # ---- answering
@@ -198,7 +209,7 @@ class ImageModel:
     def answer(self, images: Sequence[ImageSource]) -> Answers:
         """The scores of all images that can be used, and which cannot. Features are not held: only scores."""
         if not self.classes_:
-            raise InputError("This model has not learned any class yet. Teach it with `learn` first.")
+            raise InputError("This model knows no class. Teach it with `learn` first.")
         answers = Answers(self.classes_, np.zeros((0, len(self.classes_))), [], [])
         scores = [answers.scores]
         for part in self.extractor_.stream(_listed(images), "Looking"):
@@ -233,7 +244,7 @@ class ImageModel:
             "backbone": self._made_with or _about(self.backbone_),
             "settings": self._settings(),
             "lessons": self.lessons,
-            "versions": {name: version(name) for name in VERSIONS_OF},
+            "versions": {"layup": __version__, **{name: version(name) for name in VERSIONS_OF}},
         }
         storage.write(path, KIND, {**about, **self._chosen(), **header}, arrays)
 
@@ -326,7 +337,7 @@ class ImageModel:
             )
         counts: Counter[str] = Counter()
         bad: list[BadImage] = []
-        digests: list[bytes] = []
+        seen: list[tuple[str, bytes]] = []
         for part in self.extractor_.stream(images, title):
             bad += part.bad
             if strict and bad:
@@ -334,30 +345,46 @@ class ImageModel:
             names = [labels[i] for i in part.kept]
             take(part.rows, names)
             counts.update(names)
-            digests += part.digests
+            seen += zip(names, part.digests, strict=True)
         if not counts:
             first = f" The first: {bad[0].reason}" if bad else ""
             raise InputError(f"There is no usable image among the {len(images)} given.{first}")
         if bad:
             logger.warning("Skipped %d of %d images. The first: %s", len(bad), len(images), bad[0].reason)
-        return Lesson(dict(sorted(counts.items())), bad), digests
+        return Lesson(_lesson_id(title, seen), dict(sorted(counts.items())), bad), [d for _, d in seen]
 
-    def _fingerprint(self) -> str:
-        return self._made_with["fingerprint"] if self._made_with else self.backbone_.fingerprint
+    def _identity(self) -> _Identity:
+        about = self._made_with or _about(self.backbone_)
+        return _Identity(about["fingerprint"], about["name"])
 
     def _require_same(self, other: ImageModel) -> None:
         """Refuse a model whose sums are of something else, saying what differs."""
+        if not isinstance(other, ImageModel):
+            raise InputError(
+                f"Only models can be merged, not a {type(other).__name__}: LayUP.load(path) gives one."
+            )
         for what, mine, others in (
             ("methods", self.method, other.method),
-            ("backbones (or adapters)", self._fingerprint(), other._fingerprint()),
+            ("backbones (or adapters)", self._identity(), other._identity()),
             ("numbers of layers (k)", len(self.statistics_.layers), len(other.statistics_.layers)),
             ("layers", list(self.statistics_.layers), list(other.statistics_.layers)),
         ):
             if mine != others:
                 raise MismatchError(
-                    f"These models have different {what}: {_short(mine)} and {_short(others)}. "
+                    f"These models have different {what}: {mine} and {others}. "
                     "Only models that read the same layers of the same backbone can be merged."
                 )
+
+
+@dataclass(frozen=True)
+class _Identity:
+    """A backbone, to compare by fingerprint and to call by name."""
+
+    fingerprint: str
+    name: str = field(compare=False)
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.fingerprint[:12]})"
 
 
 def _about(backbone: Backbone) -> dict[str, Any]:
@@ -370,25 +397,41 @@ def _about(backbone: Backbone) -> dict[str, Any]:
     }
 
 
+def _without(sums: Any, base: Any) -> Any:
+    """Sums of two models less those of their base."""
+    try:
+        return sums - base
+    except ForgetError as error:
+        raise MismatchError(
+            "Both models have forgotten some of the same images of the base, in different lessons: "
+            "these would be taken out twice. Merge first, and forget then."
+        ) from error
+
+
+def _lesson_id(verb: str, seen: list[tuple[str, bytes]]) -> str:
+    """What was done with which images under which labels, in whatever order."""
+    content = blake2b(verb.encode(), digest_size=16)
+    for label, digest in sorted(seen):
+        content.update(f"\0{label}\0".encode() + digest)
+    return content.hexdigest()
+
+
 def _listed(images: Sequence[ImageSource]) -> Sequence[ImageSource]:
     """The images as a sequence; a lone path or picture is a common slip."""
     shape: tuple[int, ...] = getattr(images, "shape", ())
-    picture = len(shape) == 2 or (len(shape) == 3 and shape[2] in (1, 3, 4))  # not grey ones, of that width
-    if picture or isinstance(images, str | Path) or not hasattr(images, "__len__"):
+    # Not batches of grey pictures that happen to be so wide, or so many.
+    picture = len(shape) == 2 or (
+        len(shape) == 3 and shape[0 if hasattr(images, "detach") else 2] in (1, 3, 4)
+    )
+    if picture or isinstance(images, str | Path) or not hasattr(images, "__getitem__"):
         raise InputError(f"Give a list of images, not one {type(images).__name__}: [image].")
     return images
 
 
 def _checked_labels(labels: Sequence[str]) -> list[str]:
-    if isinstance(labels, str):
-        raise InputError(f"Give a list of labels, one for each image, not the single text {labels!r}.")
+    if isinstance(labels, str) or not hasattr(labels, "__len__"):
+        raise InputError(f"Give a list of labels, one for each image, not {labels!r}.")
     for label in labels:
         if not isinstance(label, str) or not label:
             raise InputError(f"Labels are texts that are not empty, but one is {label!r}. Use str(label).")
-    return [str(label) for label in labels]
-
-
-def _short(value: object) -> str:
-    """Enough of a value to tell it from another."""
-    text = str(value)
-    return text if len(text) <= 60 else text[:12] + "…"
+    return [normalize("NFC", label) for label in labels]  # as class folders are

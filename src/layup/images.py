@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from io import BufferedReader
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, runtime_checkable
+from unicodedata import normalize
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +31,9 @@ and of half a JPEG 2000 file it makes half a picture without a word."""
 
 CLUTTER = frozenset({"thumbs.db", "ehthumbs.db", "desktop.ini", "icon\r", "__macosx", "@eadir"})
 """What systems leave among photos without being asked (lower case)."""
+
+PARTS = frozenset({"train", "training", "val", "valid", "validation", "test"})
+"""Folder names that are halves of a dataset rather than classes, when there are more folders in them."""
 
 ALLOWED_ARRAYS = (
     "Arrays may be H×W, H×W×1, H×W×3 or H×W×4, tensors 1×H×W or 3×H×W; "
@@ -147,7 +151,13 @@ def class_folders(folder: str | os.PathLike[str]) -> tuple[list[Path], list[str]
             "Put each class in its own folder: PHOTOS/tabby/1.jpg."
         )
     classes.sort(key=lambda each: each.name)
-    labelled = [(path, each.name) for each in classes for path in find_images(each)]
+    if {each.name.lower() for each in classes} <= PARTS and all(_visible(each)[0] for each in classes):
+        raise InputError(
+            f"{str(photos)!r} holds the parts of a dataset ({', '.join(each.name for each in classes)}), and "
+            f"no classes. Did you mean {str(classes[-1])!r}?"
+        )
+    # The same letters however a file system spells them: a Mac takes é apart.
+    labelled = [(path, normalize("NFC", each.name)) for each in classes for path in find_images(each)]
     if not labelled:
         names = ", ".join(each.name for each in classes)
         raise InputError(

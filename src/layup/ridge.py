@@ -35,6 +35,8 @@ LAMBDAS: tuple[float, ...] = (1e-8, *(10.0 ** (exponent / 2) for exponent in ran
 """The sixteen values that the paper searches (appendix A.1)."""
 
 FOLDS = 4
+LEAST_FREEDOM = 0.1
+ROUNDING = 1e-9
 FIRST_LAMBDA = 1.0
 """λ while no lesson could be searched: what the paper uses where it cannot search."""
 
@@ -78,22 +80,44 @@ class Spectrum:
 
         in which nothing cancels as λ → 0: where N = r, samples can be fitted perfectly, and N − Σ b is zero.
         """
-        explained = (self.targets**2).sum(axis=1) / self.values
         shrunk = lam / (self.values + lam)
-        spare = self.total - len(self.values)
-        unexplained = max(self.total - explained.sum(), 0.0) if spare else 0.0
-        residual = unexplained + (explained * shrunk**2).sum()
-        return float(self.total * residual / (spare + shrunk.sum()) ** 2)
+        residual = self._unexplained + (self._explained * shrunk**2).sum()
+        return float(self.total * residual / self._freedom(lam) ** 2)
 
     def best_gcv(self) -> float:
-        """The λ > 0 that minimises `gcv`: the best of a fine grid, refined between its neighbours."""
+        """The λ > 0 that minimises `gcv`: the best of a fine grid, refined between its neighbours.
+
+        Only where at least a tenth of the samples' freedom is left: closer to a perfect fit, N − df is a
+        handful, and one photo that comes twice would decide (its twin predicts it, however small λ is).
+        """
         top = float(self.values.max())
         low = rounding_floor(self.values, len(self.vectors))
         grid = np.geomspace(low, top, 1 + int(np.ceil(8 * np.log10(top / low))))
+        grid = grid[[self._freedom(lam) >= LEAST_FREEDOM * self._different for lam in grid]]
         at = int(np.argmin([self.gcv(lam) for lam in grid]))
         bounds = np.log(grid[max(at - 1, 0)]), np.log(grid[min(at + 1, len(grid) - 1)])
         found = minimize_scalar(lambda x: self.gcv(np.exp(x)), bounds=bounds, method="bounded")
         return float(np.exp(found.x))
+
+    @cached_property
+    def _explained(self) -> Floats:
+        """b, the part of ‖Y‖² along each direction."""
+        return np.asarray((self.targets**2).sum(axis=1) / self.values)
+
+    @cached_property
+    def _unexplained(self) -> float:
+        """N − Σ b, what no λ can fit; exactly zero where it is but rounding."""
+        left = float(self.total - self._explained.sum())
+        return left if self.total > len(self.values) and left > ROUNDING * self.total else 0.0
+
+    @property
+    def _different(self) -> int:
+        """N; but r where all samples can be fitted perfectly: the others then repeat these."""
+        return self.total if self._unexplained else len(self.values)
+
+    def _freedom(self, lam: float) -> float:
+        """N − df(λ)."""
+        return float(self._different - len(self.values) + (lam / (self.values + lam)).sum())
 
 
 def rounding_floor(values: Floats, dim: int) -> float:

@@ -238,9 +238,9 @@ class Backbone:
     def _dry_run(self) -> dict[str, Tensor]:
         """What each module that is read gives for one black image; without the network's, if no tensor."""
         height, width = self.preprocessing.size
-        batch = torch.zeros(1, 3, height, width, device=self.device)
         names = dict.fromkeys((*self._names, self._embedding), first_tensor)
         try:
+            batch = torch.zeros(1, 3, height, width, device=self.device)
             outputs = _read(self.network, names, batch)
         except (RuntimeError, ValueError, AssertionError) as error:
             raise InputError(

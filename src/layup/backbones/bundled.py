@@ -34,7 +34,7 @@ IMAGES: dict[str, Any] = {  # in timm's words
 def load_bundled(
     *, input_size: tuple[int, int] | None = None, device: torch.device | None = None
 ) -> Backbone:
-    """EfficientNet-Lite0: 16 blocks and the head, 3,088 values in all; any input size from 32 pixels on.
+    """EfficientNet-Lite0: 16 blocks and the head, 3,088 values in all; any input size.
 
     >>> backbone = load_bundled()
     >>> backbone.depth, sum(layer.width for layer in backbone.layers)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 from layup.backbones.backbone import Backbone, first_line
 from layup.backbones.pooling import Pooling
 from layup.backbones.preprocessing import Crop, Preprocessing, as_size
-from layup.errors import InputError, LayupError, MissingPackageError
+from layup.errors import InputError, LayupError, MissingPackageError, StorageError
 
 PREFIX = "hf:"
 SQUASHED_FROM = 384  # ConvNeXt crops below this size and squashes from it on
@@ -56,6 +57,10 @@ def load_huggingface(
 ) -> Backbone:
     """The network in a folder, or of that name on the hub; of CLIP and its like, the vision half."""
     source = name.removeprefix(PREFIX)
+    if Path(source).is_dir():
+        source = str(Path(source).absolute())  # a model must find it from any folder
+    elif source.count("/") > 1 or source.startswith((".", "/", "~")):
+        raise StorageError(f"There is no folder {source!r} with a model. Check the path after {PREFIX!r}.")
     vision = _load_vision(source)
     network = VisionTower(vision)
     return Backbone(

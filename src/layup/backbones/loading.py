@@ -36,7 +36,7 @@ def load_backbone(
     Args:
         name: "bundled" or "vit-nano", which come with layup; any name of timm, such as
             "vit_base_patch16_224.augreg_in21k"; or "hf:" and a name or folder of Hugging Face.
-        weights: A file with the weights (timm only), instead of a download.
+        weights: A file with the weights (timm) or a folder with the model (hf:), instead of a download.
         input_size: Pixels, one number or (height, width), instead of the network's own size.
         device: Such as "cpu" or "cuda:1"; by default a GPU if there is one.
 
@@ -47,18 +47,22 @@ def load_backbone(
     """
     size = None if input_size is None else as_size(input_size)
     where = _choose_device(device)
-    if name in BACKBONES or name.startswith(PREFIX):
+    if not isinstance(name, str):
+        raise InputError(
+            f"A backbone is loaded by its name, not by a {type(name).__name__}. "
+            "For a network of your own: Backbone.from_module(network, layers=[…], preprocessing=…)."
+        )
+    if name in BACKBONES:
         if weights is not None:
-            instead = (
-                "hf:FOLDER" if name.startswith(PREFIX) else "a timm name, such as 'tf_efficientnet_lite0'"
-            )
             raise InputError(
                 f"{name!r} has its own weights and takes no file ({str(weights)!r}). "
-                f"Leave weights out, or use {instead}."
+                "Leave weights out, or use a timm name, such as 'tf_efficientnet_lite0'."
             )
-        if name in BACKBONES:
-            return BACKBONES[name](input_size=size, device=where)
-        return load_huggingface(name, input_size=size, device=where)
+        return BACKBONES[name](input_size=size, device=where)
+    if name.startswith(PREFIX):
+        # A path for certain, as the folder that a model was made with may have moved.
+        source = name if weights is None else f"{PREFIX}{Path(weights).absolute()}"
+        return load_huggingface(source, input_size=size, device=where)
     architectures = timm.list_models()  # without those that timm has renamed
     if name.partition(".")[0] not in architectures:
         raise unknown_among_many(
@@ -78,8 +82,8 @@ def _choose_device(device: str | torch.device | None) -> torch.device:
             return torch.device("cuda")
         return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
     try:
-        return torch.device(device)
-    except RuntimeError as error:
+        return torch.zeros(0, device=device).device
+    except (RuntimeError, AssertionError) as error:
         raise InputError(
-            f"Unknown device {device!r}: {first_line(error)} Use 'cpu', 'cuda', 'cuda:1' or 'mps'."
+            f"The device {device!r} cannot be used: {first_line(error)} Use 'cpu', 'cuda', 'cuda:1' or 'mps'."
         ) from error
