@@ -817,3 +817,45 @@ def test_the_whole_command_killed(shelf, tmp_path):
     duration = time.monotonic() - began
     with ThreadPoolExecutor(2) as two_at_a_time:
         list(two_at_a_time.map(killed, [0.5, 0.8, 0.95, 1.05]))
+
+
+def test_learning_the_same_photos_again_is_remarked(here, ok):
+    assert "learned before" not in ok("learn", "second", "--to", "m.layup").err
+    assert "learned before, and now count twice" in ok("learn", "second", "--to", "m.layup").err
+
+
+def test_merging_says_which_settings_are_kept_and_may_change_them(here, ok):
+    ok("learn", "second", "--to", "other.layup", *NANO, "--lam", "gcv", "--no-balance")
+    result = ok("merge", "m.layup", "other.layup", "--to", "both.layup")
+    assert "different rules" in result.err
+    assert "λ = 1" in result.out
+    ok("merge", "m.layup", "other.layup", "--to", "gcv.layup", "--lam", "gcv")
+    assert storage.read_header(here / "gcv.layup", "model")["settings"]["lam"] == "gcv"
+
+
+def test_a_path_that_was_named_must_exist(here, refused):
+    refused("predict", "m.layup", "test", "typo.png", says=["typo.png", "no file or folder"])
+
+
+def test_inputs_beyond_memory(here, refused):
+    refused("learn", "first", "--to", "new.layup", "--input-size", "1000000", says=["1000000 × 1000000"])
+
+
+def test_interrupting_says_that_nothing_is_lost(here):
+    before = Path("m.layup").read_bytes()
+    command = [sys.executable, "-c", INTERRUPTED_LEARNING]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert result.returncode == 130
+    assert "Interrupted. What was saved before is unchanged." in result.stderr
+    assert "Traceback" not in result.stderr
+    assert Path("m.layup").read_bytes() == before
+
+
+INTERRUPTED_LEARNING = """
+import os, signal, sys
+import layup.image_model
+layup.image_model.ImageModel.learn = lambda *a, **k: os.kill(os.getpid(), signal.SIGINT)
+sys.argv = ["layup", "learn", "second", "--to", "m.layup"]
+from layup.cli import main
+main()
+"""

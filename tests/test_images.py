@@ -628,3 +628,27 @@ def test_class_folders_that_cannot_be_used(tmp_path, monkeypatch):
     monkeypatch.setattr(Path, "is_dir", denied)
     with pytest.raises(InputError, match=r"photos' cannot be read \(Permission denied\)"):
         find_images(tmp_path / "photos")
+
+
+def test_halves_of_a_dataset_are_not_classes(tmp_path):
+    for half in ("test", "train"):
+        for label in ("cat", "dog"):
+            (tmp_path / half / label).mkdir(parents=True)
+            (tmp_path / half / label / "1.png").touch()
+    with pytest.raises(InputError, match=r"parts of a dataset \(test, train\).*Did you mean '.*train'\?"):
+        class_folders(tmp_path)
+    assert class_folders(tmp_path / "train")[1] == ["cat", "dog"]
+    (tmp_path / "words").mkdir()
+    for word in ("test", "train"):  # photos of trains
+        (tmp_path / "words" / word).mkdir()
+        (tmp_path / "words" / word / "1.png").touch()
+    assert class_folders(tmp_path / "words")[1] == ["test", "train"]
+
+
+def test_one_spelling_of_a_name_is_one_class(tmp_path):
+    for folder in ("caf\u00e9", "cafe\u0301"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "1.png").touch()
+    paths, labels = class_folders(tmp_path)
+    assert len(paths) == 2
+    assert labels == ["caf\u00e9"] * 2

@@ -10,9 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from layup.errors import InputError
 
 
-def confusion(
-    truth: ArrayLike, predicted: ArrayLike, labels: Sequence[str] | None = None
-) -> tuple[list[str], NDArray[np.int64]]:
+def confusion(truth: ArrayLike, predicted: ArrayLike) -> tuple[list[str], NDArray[np.int64]]:
     """The labels and the table whose entry [i, j] counts images of class i that were called j.
 
     >>> labels, table = confusion(["cat", "cat", "dog"], ["cat", "dog", "dog"])
@@ -24,10 +22,7 @@ def confusion(
         raise InputError(
             f"True labels and predictions must be lists of one length, not of shapes {t.shape} and {p.shape}."
         )
-    found = {*t.tolist(), *p.tolist()}
-    names = sorted(found) if labels is None else list(labels)
-    if missing := sorted(found.difference(names)):
-        raise InputError(f"The labels {missing} are not among those given: {names}.")
+    names = sorted({*t.tolist(), *p.tolist()})
     row = {label: i for i, label in enumerate(names)}
     table = np.zeros((len(names), len(names)), np.int64)
     np.add.at(table, ([row[x] for x in t.tolist()], [row[x] for x in p.tolist()]), 1)

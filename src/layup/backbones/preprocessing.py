@@ -116,16 +116,3 @@ class Preprocessing:
         return {
             key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()
         }
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Preprocessing:
-        """The inverse of `to_dict`.
-
-        >>> preprocessing = Preprocessing((8, 8), (8, 8), "squash")
-        >>> Preprocessing.from_dict(preprocessing.to_dict()) == preprocessing
-        True
-        """
-        fields: dict[str, Any] = {
-            key: tuple(value) if isinstance(value, list) else value for key, value in values.items()
-        }
-        return cls(**fields)
