@@ -19,7 +19,16 @@ from safetensors.torch import save_file
 from sklearn.datasets import load_sample_image
 from torch import Tensor, nn
 
-from layup.backbones import BACKBONES, Activations, Backbone, Layer, Pooling, Preprocessing, load_backbone
+from layup.backbones import (
+    BACKBONES,
+    Activations,
+    Backbone,
+    Layer,
+    Pooling,
+    Preprocessing,
+    full_name,
+    load_backbone,
+)
 from layup.backbones.bundled import imagenet_network
 from layup.backbones.timm_models import timm_backbone
 from layup.errors import (
@@ -853,6 +862,16 @@ def test_an_hf_folder_is_found_from_any_folder_and_may_move(
         load_backbone(**first.spec)
     moved = load_backbone(**{**first.spec, "weights": str(tmp_path / "moved")})
     assert moved.fingerprint == first.fingerprint
+
+
+def test_full_names_are_those_of_the_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    save_hf(tmp_path / "vit", "vit")
+    monkeypatch.chdir(tmp_path)
+    for name in ("vit-nano", "hf:vit", f"hf:{tmp_path / 'vit'}"):
+        assert full_name(name) == load_backbone(name).name
+    assert full_name("resnet18") == full_name("resnet18.a1_in1k") == "resnet18.a1_in1k"
+    assert full_name("nonsense") == "nonsense"
+    assert full_name("hf:facebook/dinov2-small") == "hf:facebook/dinov2-small"
 
 
 def test_hf_refuses_incomplete_weights(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import io
 import logging
 import sys
 import time
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -102,16 +103,19 @@ def learn(
 
     The photos themselves are not kept. What is: one sum per class and one matrix.
     """
+    from layup.backbones import full_name, load_backbone
     from layup.images import class_folders
     from layup.model import LayUP
 
     paths, labels = class_folders(photos)
-    with storage.locked(to, on_wait=lambda: console.remark(f"Waiting: another process is using '{to}' …")):
+    with _held(to):
         if to.exists():
             model = LayUP.load(to, weights=weights, cache=not no_cache, workers=workers)
-            _require_same(model, to, {"backbone": backbone, "input_size": input_size, "k": k})
+            named = None if backbone is None else full_name(backbone)
+            _require_same(model, to, {"backbone": named, "input_size": input_size, "k": k})
         else:
-            model = LayUP(_backbone(backbone, weights, input_size), k, cache=not no_cache, workers=workers)
+            network = load_backbone(backbone or "bundled", weights=weights, input_size=input_size)
+            model = LayUP(network, k, cache=not no_cache, workers=workers)
         model.configure(lam=_number_or_rule(lam), balance=balance)
         done = model.learn(paths, labels, strict=strict)
         model.save(to)
@@ -222,7 +226,7 @@ def forget(
     from layup.model import LayUP
 
     paths, labels = class_folders(photos)
-    with storage.locked(model, on_wait=lambda: console.remark(f"Waiting: another process uses '{model}' …")):
+    with _held(model):
         loaded = LayUP.load(model, weights=weights, cache=not no_cache, workers=workers)
         done = loaded.forget(paths, labels, strict=strict)
         loaded.save(model)
@@ -257,7 +261,7 @@ def merge(
         raise InputError(f"Merging takes at least two models, and here is {len(models)}.")
     if to.exists() and to not in models and not overwrite:
         raise InputError(f"'{to}' exists already. Give another --to, or --overwrite to replace it.")
-    with storage.locked(to, on_wait=lambda: console.remark(f"Waiting: another process is using '{to}' …")):
+    with _held(to):
         merged, *others = (LayUP.load(path) for path in models)
         ancestor = LayUP.load(base) if base else None
         for other in others:
@@ -391,9 +395,8 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without λ shows a question mark
-    logging.getLogger("layup.image_model").setLevel(
-        logging.ERROR
-    )  # commands report what was skipped themselves
+    # Commands report what was skipped themselves.
+    logging.getLogger("layup.image_model").setLevel(logging.ERROR)
     try:
         app()
     except LayupError as error:
@@ -415,10 +418,9 @@ def main() -> None:
         raise
 
 
-def _backbone(name: str | None, weights: Path | None, input_size: int | None) -> Any:
-    from layup.backbones import load_backbone
-
-    return load_backbone(name or "bundled", weights=weights, input_size=input_size)
+def _held(path: Path) -> AbstractContextManager[None]:
+    """The model is ours while the block runs; whoever has to wait is told why."""
+    return storage.locked(path, on_wait=lambda: console.remark(f"Waiting: another process uses '{path}' …"))
 
 
 def _require_same(model: LayUP, path: Path, wanted: dict[str, Any]) -> None:
@@ -428,9 +430,8 @@ def _require_same(model: LayUP, path: Path, wanted: dict[str, Any]) -> None:
         "input_size": model.backbone_.preprocessing.size[0],
         "k": len(model.statistics_.layers),
     }
-    same = {have["backbone"], str(have["backbone"]).partition(".")[0]}  # the weights' tag may be left out
     for option, value in wanted.items():
-        if value is not None and value != have[option] and not (option == "backbone" and value in same):
+        if value is not None and value != have[option]:
             flag = "--" + option.replace("_", "-")
             raise InputError(
                 f"'{path}' was made with {flag} {have[option]}, not {value}. A model keeps these for ever: "

@@ -6,7 +6,7 @@ Hugging Face. `Backbone.from_module` takes a network of your own.
 
 import layup.compat  # noqa: F401  # first, for all modules here: timm imports torchvision
 from layup.backbones.backbone import Activations, Backbone, Layer
-from layup.backbones.loading import BACKBONES, load_backbone
+from layup.backbones.loading import BACKBONES, full_name, load_backbone
 from layup.backbones.pooling import Pooling
 from layup.backbones.preprocessing import Preprocessing
 from layup.backbones.timm_models import timm_names
@@ -18,6 +18,7 @@ __all__ = [
     "Layer",
     "Pooling",
     "Preprocessing",
+    "full_name",
     "load_backbone",
     "timm_names",
 ]

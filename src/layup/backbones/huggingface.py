@@ -56,10 +56,9 @@ def load_huggingface(
     device: torch.device | None = None,
 ) -> Backbone:
     """The network in a folder, or of that name on the hub; of CLIP and its like, the vision half."""
-    source = name.removeprefix(PREFIX)
-    if Path(source).is_dir():
-        source = str(Path(source).absolute())  # a model must find it from any folder
-    elif source.count("/") > 1 or source.startswith((".", "/", "~")):
+    source = full_source(name)
+    looks_like_a_path = source.count("/") > 1 or source.startswith((".", "/", "~"))
+    if looks_like_a_path and not Path(source).is_dir():
         raise StorageError(f"There is no folder {source!r} with a model. Check the path after {PREFIX!r}.")
     vision = _load_vision(source)
     network = VisionTower(vision)
@@ -78,6 +77,12 @@ def load_huggingface(
         head_is_layer=True,
         device=device,
     )
+
+
+def full_source(name: str) -> str:
+    """The name on the hub, or the whole path of a folder: a model must find it from anywhere."""
+    source = name.removeprefix(PREFIX)
+    return str(Path(source).absolute()) if Path(source).is_dir() else source
 
 
 def block_names(network: nn.Module, source: str) -> list[str]:

@@ -11,10 +11,10 @@ import torch
 
 from layup.backbones.backbone import Backbone, first_line
 from layup.backbones.bundled import load_bundled
-from layup.backbones.huggingface import PREFIX, load_huggingface
+from layup.backbones.huggingface import PREFIX, full_source, load_huggingface
 from layup.backbones.names import unknown_among_many
 from layup.backbones.preprocessing import as_size
-from layup.backbones.timm_models import load_timm
+from layup.backbones.timm_models import load_timm, resolve_name
 from layup.backbones.vit_nano import load_vit_nano
 from layup.errors import InputError
 from layup.registry import Registry
@@ -74,6 +74,20 @@ def load_backbone(
     # The whole path, so that the spec holds in another working directory.
     file = None if weights is None else str(Path(weights).absolute())
     return load_timm(name, weights=file, input_size=size, device=where)
+
+
+def full_name(name: str) -> str:
+    """What a loaded backbone of this name will be called: with its weights' tag, or its folder's whole path.
+
+    >>> full_name("bundled"), full_name("resnet18")
+    ('bundled', 'resnet18.a1_in1k')
+    """
+    if name.startswith(PREFIX):
+        return PREFIX + full_source(name)
+    if name.partition(".")[0] not in timm.list_models():
+        return name
+    architecture, tag = resolve_name(name)
+    return f"{architecture}.{tag}" if tag else architecture
 
 
 def _choose_device(device: str | torch.device | None) -> torch.device:
