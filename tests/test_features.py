@@ -17,7 +17,7 @@ from torch import nn
 from layup.backbones import Backbone, Preprocessing, load_backbone
 from layup.cache import FeatureCache, NoCache
 from layup.errors import LayupError
-from layup.features import BATCH, EMBEDDING, Extractor
+from layup.features import BATCH, EMBEDDING, Extractor, worker_count
 from layup.images import open_image
 from photos import crops, digits, lesson
 
@@ -338,11 +338,10 @@ def test_a_bar_where_somebody_looks(nano, capsys, monkeypatch):
     assert capsys.readouterr() == ("", "")
 
 
-def test_files_of_many_photos_are_decoded_by_several_processes(nano, files):
-    assert Extractor(nano)._worker_count(files) == 0
-    assert Extractor(nano)._worker_count(files * 4) == min(4, os.cpu_count())
-    assert Extractor(nano)._worker_count(crops(3) * 100) == 0
-    assert Extractor(nano, workers=0)._worker_count(files * 4) == 0
+def test_files_of_many_photos_are_decoded_by_several_processes(files):
+    assert worker_count(files) == 0
+    assert worker_count(files * 4) == min(4, os.cpu_count())
+    assert worker_count(crops(3) * 100) == 0
 
 
 def test_a_killed_worker_is_a_sentence(nano, files, monkeypatch):

@@ -313,12 +313,12 @@ def test_wrong_kind(saved: Path) -> None:
 
 
 def test_later_format(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(storage, "FORMAT", 2)
+    monkeypatch.setattr(storage, "FORMAT", 3)
     storage.write(saved, "model", HEADER, ARRAYS)
     monkeypatch.undo()
     for reading in (storage.read, storage.read_header):
         with pytest.raises(
-            NewerFormatError, match=r"later layup \(format 2, this one reads up to 1\): upgrade"
+            NewerFormatError, match=r"later layup \(format 3, this one reads up to 2\): upgrade"
         ):
             reading(saved, "model")
 

@@ -16,6 +16,7 @@ from layup import __version__, console, storage
 from layup.errors import InputError, LayupError, StorageError
 
 if TYPE_CHECKING:
+    from layup.first_session import FirstSession
     from layup.image_model import Answers
     from layup.model import LayUP
 
@@ -91,6 +92,17 @@ def learn(
     ] = None,
     lam: Lam = None,
     balance: Balance = None,
+    adapt: Annotated[
+        str | None,
+        typer.Option(
+            help="Tune the network to these first classes: auto, adaptformer, ssf, vpt, lora or full."
+        ),
+    ] = None,
+    preset: Annotated[
+        str | None, typer.Option(help="How to tune: default, paper, or official (the authors' code).")
+    ] = None,
+    epochs: Annotated[int | None, typer.Option(help="Passes over the photos when tuning.", min=1)] = None,
+    seed: Annotated[int | None, typer.Option(help="Of all that is random when tuning.", min=0)] = None,
     strict: Strict = False,
     no_cache: NoCache = False,
     workers: Workers = None,
@@ -100,25 +112,40 @@ def learn(
     layup learn photos/ --to m.layup           photos/CLASS/*.jpg
     layup learn more/ --to m.layup             go on with it, any time
     layup learn photos/ --to v.layup --backbone vit-nano
+    layup learn photos/ --to a.layup --backbone vit-nano --adapt adaptformer
 
-    The photos themselves are not kept. What is: one sum per class and one matrix.
+    The photos themselves are not kept. What is: one sum per class and one matrix. With --adapt, also a
+    small set of weights, tuned once to the photos of this first call; that takes minutes to hours, and goes
+    on where it stopped if the same command is given again.
     """
+    from layup import plots
+    from layup.adapters import AdaptedBackbone
     from layup.backbones import full_name, load_backbone
     from layup.images import class_folders
     from layup.model import LayUP
 
+    session = _first_session(adapt, preset, epochs, seed)
     paths, labels = class_folders(photos)
     with _held(to):
+        checkpoint = to.with_name(f"{to.name}.adapting")
         if to.exists():
+            if session is not None:
+                raise InputError(
+                    f"'{to}' has learned already: what it knows is sums of features, and tuning the network "
+                    "now would change every feature under them. Leave --adapt out, or start a new model with "
+                    "another --to."
+                )
             model = LayUP.load(to, weights=weights, cache=not no_cache, workers=workers)
             named = None if backbone is None else full_name(backbone)
             _require_same(model, to, {"backbone": named, "input_size": input_size, "k": k})
         else:
             network = load_backbone(backbone or "bundled", weights=weights, input_size=input_size)
-            model = LayUP(network, k, cache=not no_cache, workers=workers)
+            model = LayUP(network, k, adapter=session, cache=not no_cache, workers=workers)
         model.configure(lam=_number_or_rule(lam), balance=balance)
-        done = model.learn(paths, labels, strict=strict)
+        done = model.learn(paths, labels, strict=strict, checkpoint=checkpoint)
         model.save(to)
+        if session is not None:
+            storage.delete(checkpoint)  # only now is nothing lost with it
     console.lesson(done.counts, model.counts_, "learned")
     console.report_bad(done.bad, paths)
     if model.lessons.count(done.id) > 1:
@@ -126,6 +153,11 @@ def learn(
             "These very photos were learned before, and now count twice. `layup forget` undoes it."
         )
     console.knowledge(to, model)
+    if session is not None and isinstance(model.backbone_, AdaptedBackbone):
+        picture = to.with_name(f"{to.stem}-adaptation.png")
+        record = model.backbone_.record
+        plots.first_session(picture, record["epochs"], record["kept"])
+        console.adaptation(model.backbone_, picture)
 
 
 @app.command()
@@ -235,6 +267,11 @@ def forget(
     console.knowledge(model, loaded)
     if loaded.lam != "gcv":
         console.say(f"λ is kept: {loaded.lambda_:g}. What was forgotten may have had a part in choosing it.")
+    if loaded.adapted:
+        console.remark(
+            "The network was tuned to the first photos that this model learned: that cannot be un-learned. "
+            "If these were among them, only a new model without them is rid of them altogether."
+        )
 
 
 @app.command()
@@ -437,6 +474,24 @@ def _require_same(model: LayUP, path: Path, wanted: dict[str, Any]) -> None:
                 f"'{path}' was made with {flag} {have[option]}, not {value}. A model keeps these for ever: "
                 f"leave {flag} out, or start a new model with another --to."
             )
+
+
+def _first_session(
+    adapt: str | None, preset: str | None, epochs: int | None, seed: int | None
+) -> FirstSession | None:
+    """What the options ask for, in the first place whether at all."""
+    from layup.first_session import FirstSession
+
+    changes = {"epochs": epochs, "seed": seed}
+    given = {name: value for name, value in changes.items() if value is not None}
+    if adapt is None:
+        for option in ("preset" if preset else "", *given):
+            if option:
+                raise InputError(
+                    f"--{option} says how to tune the network: give --adapt as well, or neither."
+                )
+        return None
+    return FirstSession.of(adapt, preset or "default", **given)
 
 
 def _number_or_rule(text: str | None) -> float | str | None:

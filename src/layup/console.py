@@ -17,6 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemaining
 from rich.table import Table
 
 if TYPE_CHECKING:
+    from layup.adapters import AdaptedBackbone
     from layup.features import BadImage
     from layup.image_model import Answers
     from layup.model import LayUP
@@ -173,6 +174,46 @@ def share(k: int, depth: int) -> str:
     return f"{k} of {depth} layers ({k / depth:.0%})".replace("%", " %")
 
 
+def adaptation(adapted: AdaptedBackbone, picture: Path) -> None:
+    """What the first session did to the backbone, in a line."""
+    found = _adaptation(adapted.to_dict())
+    say(f"Adapted with {found['adapter']}; {found['first session']}. Picture: {picture}")
+
+
+def _adaptation(adapted: Mapping[str, Any]) -> dict[str, object]:
+    """An adapter and how it was tuned, in words."""
+    settings = dict(adapted["adapter"])
+    name = settings.pop("name")
+    values: dict[str, object] = {
+        "adapter": f"{name} ({_listed({**settings, 'tuned values': adapted['tuned_values']})})"
+    }
+    if record := adapted["record"]:
+        epochs, kept = record["epochs"], record["kept"]
+        held_out = epochs[kept - 1]["accuracy"]
+        ending = "" if held_out is None else f", held-out accuracy {held_out:.3f}"
+        values["first session"] = (
+            f"epoch {kept} of {len(epochs)} kept, loss {epochs[kept - 1]['loss']:.3f}{ending}"
+        )
+        values["its settings"] = _listed({k: v for k, v in record["session"].items() if k != "adapter"})
+    return values
+
+
+def _listed(settings: Mapping[str, object]) -> str:
+    """Names and values in a line.
+
+    >>> _listed({"batch_size": 48, "tuned values": 1189632, "patience": None})
+    'batch size 48, tuned values 1,189,632, patience none'
+    """
+    words = {True: "yes", False: "no", None: "none"}
+
+    def text(value: object) -> object:
+        if isinstance(value, bool | None):
+            return words[value]
+        return f"{value:,}" if isinstance(value, int) else value
+
+    return ", ".join(f"{name.replace('_', ' ')} {text(value)}" for name, value in settings.items())
+
+
 def information(header: Mapping[str, Any], path: Path) -> None:
     """All that a model file says of itself."""
     counts = dict(zip(header["labels"], header["counts"], strict=True))
@@ -185,6 +226,8 @@ def information(header: Mapping[str, Any], path: Path) -> None:
         "backbone": f"{header['backbone']['name']} (fingerprint {header['backbone']['fingerprint'][:12]})",
         "layers": f"{', '.join(layers)}; {width:,} values",
     }
+    if adapted := header["backbone"].get("adapted"):
+        values |= _adaptation(adapted)
     if "k" in settings:
         values["k"] = share(settings["k"], header["backbone"]["depth"])
     if "lam" in settings:

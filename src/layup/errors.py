@@ -7,6 +7,7 @@
     │   ├── UnknownNameError            no such backbone, layer, option …
     │   ├── BadImageError               a file or array that is not a usable image
     │   └── ForgetError                 asked to forget what was never learned
+    ├── DivergedError                   training went wrong
     ├── MismatchError                   two things that do not belong together
     ├── MissingPackageError             an optional package is not installed
     └── StorageError                    a file that cannot be read or written
@@ -38,6 +39,10 @@ class BadImageError(InputError):
 
 class ForgetError(InputError):
     """Asked to forget what was never learned."""
+
+
+class DivergedError(LayupError):
+    """Training gave something that is not a number."""
 
 
 class MismatchError(LayupError):

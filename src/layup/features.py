@@ -7,7 +7,6 @@ so one pass over the images serves every k and every method.
 from __future__ import annotations
 
 import os
-import sys
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,8 +15,6 @@ from typing import Any, TypeAlias
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
@@ -25,6 +22,7 @@ from layup.backbones import Backbone
 from layup.cache import FeatureCache, NoCache
 from layup.errors import BadImageError, LayupError
 from layup.images import ImageSource, image_digest, open_image
+from layup.progress import progress_bar
 
 Rows: TypeAlias = NDArray[np.float32]
 
@@ -113,19 +111,11 @@ class Extractor:
 
     def stream(self, images: Sequence[ImageSource], title: str = "Reading images") -> Iterator[Extraction]:
         """Rows in batches, in the order given, while other processes decode the next ones."""
-        with warnings.catch_warnings():
-            warnings.filterwarnings(
-                "ignore", message="This DataLoader will create"
-            )  # more than cores: as asked
-            loader = DataLoader(
-                _Reader(images, self.backbone, self.cache),
-                batch_size=BATCH,
-                collate_fn=_as_it_is,
-                num_workers=self._worker_count(images),
-            )
-        with _progress_bar(self.progress) as bar:
-            task = bar.add_task(title, total=len(images))
-            for read in _surviving(loader):
+        reader = _Reader(images, self.backbone, self.cache)
+        batches = in_batches(range(len(images)), BATCH)
+        with progress_bar(self.progress) as bar:
+            task = bar.add_task(title, total=len(images), note="")
+            for read in read_ahead(reader, batches, self.workers):
                 yield self._computed(read)
                 bar.advance(task, len(read.kept) + len(read.bad))
 
@@ -155,12 +145,6 @@ class Extractor:
             sorted([*read.bad, *broken], key=lambda bad: bad.index),
             len(missing),
         )
-
-    def _worker_count(self, images: Sequence[ImageSource]) -> int:
-        if self.workers is not None:
-            return self.workers
-        files = len(images) > FEW and isinstance(images[0], str | os.PathLike)
-        return min(4, os.cpu_count() or 1) if files else 0
 
 
 @dataclass(frozen=True)
@@ -215,26 +199,91 @@ class _Reader(Dataset[Any]):
         )
 
 
-def _surviving(loader: DataLoader[Any]) -> Iterator[_Read]:
-    """What the workers read, for as long as they live: the system kills them when memory runs out."""
+@dataclass(frozen=True)
+class Survey:
+    """Which images can be used (places among those given, and digests), and which cannot."""
+
+    kept: list[int]
+    digests: list[bytes]
+    bad: list[BadImage]
+
+
+def survey(images: Sequence[ImageSource], workers: int | None = None, progress: bool | None = None) -> Survey:
+    """Open every image once, before something long begins.
+
+    >>> survey([np.zeros((8, 8), np.uint8), "no-such-file.jpg"]).kept
+    [0]
+    """
+    found = Survey([], [], [])
+    with progress_bar(progress) as bar:
+        task = bar.add_task("Checking images", total=len(images), note="")
+        for part in read_ahead(_Surveyor(images), in_batches(range(len(images)), BATCH), workers):
+            found.kept.extend(part.kept)
+            found.digests.extend(part.digests)
+            found.bad.extend(part.bad)
+            bar.advance(task, len(part.kept) + len(part.bad))
+    return found
+
+
+class _Surveyor(Dataset[Any]):
+    """What runs in the worker processes of `survey`."""
+
+    def __init__(self, images: Sequence[ImageSource]) -> None:
+        self.images = images
+
+    def __getitems__(self, places: list[int]) -> Survey:
+        found = Survey([], [], [])
+        for place in places:
+            try:
+                open_image(self.images[place])
+                found.digests.append(image_digest(self.images[place]))
+                found.kept.append(place)
+            except BadImageError as error:
+                found.bad.append(BadImage(place, str(error)))
+        return found
+
+
+def in_batches(places: Sequence[int] | NDArray[np.int64], size: int) -> list[list[int]]:
+    """Consecutive runs of so many; the last may be shorter.
+
+    >>> in_batches(range(5), 2)
+    [[0, 1], [2, 3], [4]]
+    """
+    return [[int(place) for place in places[start : start + size]] for start in range(0, len(places), size)]
+
+
+def read_ahead(dataset: Any, batches: Sequence[list[int]], workers: int | None) -> Iterator[Any]:
+    """What a dataset with `images` and `__getitems__` makes of each batch, prepared by other processes.
+
+    `workers` is how many, or None for so many as pay.
+    """
+    if workers is None:
+        workers = worker_count(dataset.images)
+    with warnings.catch_warnings():
+        # More processes than cores: as asked.
+        warnings.filterwarnings("ignore", message="This DataLoader will create")
+        loader = DataLoader(dataset, batch_sampler=batches, collate_fn=_as_it_is, num_workers=workers)
     try:
         yield from loader
     except RuntimeError as error:
         if "DataLoader worker" not in str(error):
             raise
+        # The system kills them when memory runs out.
         raise LayupError(
             "A process that decodes images was killed, perhaps for want of (shared) memory. "
             "Use fewer of them, or none: workers=0, or --workers 0."
         ) from error
 
 
+def worker_count(images: Sequence[ImageSource]) -> int:
+    """How many processes to decode images with: none for a few of them, or for what needs no decoding.
+
+    >>> worker_count(["a.jpg", "b.jpg"])
+    0
+    """
+    files = len(images) > FEW and isinstance(images[0], str | os.PathLike)
+    return min(4, os.cpu_count() or 1) if files else 0
+
+
 def _as_it_is(read: Any) -> Any:
     return read
-
-
-def _progress_bar(show: bool | None) -> Progress:
-    """A bar on standard error; by default only where somebody is looking."""
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    shown = sys.stderr.isatty() if show is None else show
-    return Progress(*columns, console=console, disable=not shown, transient=True)

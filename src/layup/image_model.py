@@ -14,20 +14,25 @@ from typing import Any, ClassVar, Self, TypedDict, Unpack
 from unicodedata import normalize
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from layup import __version__, storage
+from layup.adaptation import adapt
+from layup.adapters import AdaptedBackbone, reattached
 from layup.backbones import Backbone, load_backbone
 from layup.cache import FeatureCache, NoCache
 from layup.classifier import SumsClassifier
 from layup.errors import BadImageError, ForgetError, InputError, MismatchError
 from layup.features import BadImage, Extractor, Rows
+from layup.first_session import FirstSession, Wanted
 from layup.images import ImageSource
 from layup.statistics import Floats
 
 logger = logging.getLogger(__name__)
 
 KIND = "model"
+TUNED = "adapter."  # before the names of an adapter's tensors in a file
 VERSIONS_OF = ("torch", "timm", "numpy")
 
 
@@ -88,15 +93,19 @@ class ImageModel:
     def __init__(
         self,
         backbone: str | Backbone = "bundled",
+        *,
+        adapter: Wanted = None,
         **reading: Unpack[Reading],
     ) -> None:
         unknown = set(reading) - set(Reading.__annotations__)
         if unknown:  # Python would say so itself, were the options not handed through
             raise TypeError(f"{type(self).__name__}() got an unexpected keyword argument {unknown.pop()!r}")
         self.backbone = backbone
+        self.session = FirstSession.wanted(adapter)
         self.reading = reading
         self.lessons: list[str] = []
         self._made_with: dict[str, Any] | None = None  # what the file says of the backbone
+        self._tuned: dict[str, NDArray[Any]] = {}  # and holds of its adapter
 
     # ---- what the kinds of model differ in
 
@@ -110,7 +119,7 @@ class ImageModel:
 
     def _settings(self) -> dict[str, Any]:
         """The arguments that make a model like this one, as JSON."""
-        return {}
+        return {} if self.session is None else {"adapter": self.session.to_dict()}
 
     def _chosen(self) -> dict[str, Any]:
         """What was chosen while learning, besides the sums, as JSON."""
@@ -126,12 +135,22 @@ class ImageModel:
 
     # ---- learning
 
-    def learn(self, images: Sequence[ImageSource], labels: Sequence[str], *, strict: bool = False) -> Lesson:
+    def learn(
+        self,
+        images: Sequence[ImageSource],
+        labels: Sequence[str],
+        *,
+        strict: bool = False,
+        checkpoint: str | Path | None = None,
+    ) -> Lesson:
         """Learn images (paths, PIL images, arrays or tensors) with their labels, as often as you like.
 
         Images that cannot be used are skipped and reported; with `strict` the first one ends the lesson
-        before anything is learned.
+        before anything is learned. If the model has an adapter, the first lesson tunes it before anything
+        else; `checkpoint` names a file from which that goes on, should it be interrupted.
         """
+        if self.session is not None and not self.lessons:
+            self._adapt(_listed(images), _checked_labels(labels, images), strict, checkpoint)
         if self.classifier_.needs_samples:
             rows: list[Rows] = []
             names: list[str] = []
@@ -152,7 +171,8 @@ class ImageModel:
     def forget(self, images: Sequence[ImageSource], labels: Sequence[str], *, strict: bool = False) -> Lesson:
         """Un-learn images: the sums become what they would be had these never been learned. λ stays.
 
-        A class with no image left disappears. Cached features of the images are deleted as well.
+        A class with no image left disappears. Cached features of the images are deleted as well. What an
+        adapter was tuned to in the first lesson cannot be un-learned: only the sums can.
         """
         sums = self._empty_sums()
         lesson, digests = self._visit(images, labels, strict, "Forgetting", sums.update)
@@ -230,6 +250,11 @@ class ImageModel:
         return dict(zip(self.statistics_.labels, self.statistics_.counts.tolist(), strict=True))
 
     @property
+    def adapted(self) -> bool:
+        """Whether the backbone was tuned to the first lesson."""
+        return "adapted" in self._made_of()[0]
+
+    @property
     def statistics_(self) -> Any:
         """The sums: all that was learned."""
         return self.classifier_.statistics_
@@ -239,9 +264,11 @@ class ImageModel:
     def save(self, path: str | Path) -> None:
         """Write the model to one file, atomically: whatever happens, the old file or the new one is there."""
         header, arrays = self.statistics_.state()
+        made_with, tuned = self._made_of()
+        arrays |= {TUNED + name: array for name, array in tuned.items()}
         about = {
             "method": self.method,
-            "backbone": self._made_with or _about(self.backbone_),
+            "backbone": made_with,
             "settings": self._settings(),
             "lessons": self.lessons,
             "versions": {"layup": __version__, **{name: version(name) for name in VERSIONS_OF}},
@@ -267,6 +294,9 @@ class ImageModel:
             raise MismatchError(f"'{path}' holds a {header['method']!r} model, not a {cls.method!r} one.")
         model = cls(backbone or header["backbone"]["name"], **header["settings"], **reading)
         model._made_with = header["backbone"]
+        model._tuned = {
+            name.removeprefix(TUNED): array for name, array in arrays.items() if name.startswith(TUNED)
+        }
         if weights is not None and model._made_with["spec"] is not None:
             model._made_with["spec"]["weights"] = str(Path(weights).absolute())
         model.lessons = list(header["lessons"])
@@ -292,6 +322,9 @@ class ImageModel:
             )
         else:
             loaded = load_backbone(**made_with["spec"])
+        if made_with and made_with.get("adapted") and not isinstance(loaded, AdaptedBackbone):
+            state = {name: torch.from_numpy(array) for name, array in self._tuned.items()}
+            loaded = reattached(loaded, made_with["adapted"], state)
         if made_with is not None and loaded.fingerprint != made_with["fingerprint"]:
             raise MismatchError(
                 f"This model was made with the backbone {made_with['name']!r} of fingerprint "
@@ -318,6 +351,30 @@ class ImageModel:
 
     # ---- the rest is private
 
+    def _adapt(
+        self,
+        images: Sequence[ImageSource],
+        labels: list[str],
+        strict: bool,
+        checkpoint: str | Path | None,
+    ) -> None:
+        """Tune the backbone to the first lesson; from then on it is frozen."""
+        before = self.backbone_
+        adapted = adapt(
+            # An earlier first lesson may have got this far, but no further.
+            before.base if isinstance(before, AdaptedBackbone) else before,
+            images,
+            labels,
+            self.session,
+            strict=strict,
+            checkpoint=checkpoint,
+            workers=self.reading.get("workers"),
+            progress=self.reading.get("progress"),
+        )
+        self.__dict__.pop("extractor_", None)
+        self.__dict__["backbone_"] = adapted
+        self._made_with = None
+
     def _empty_sums(self) -> Any:
         return self.classifier_.sums(self.statistics_.layers)
 
@@ -330,11 +387,7 @@ class ImageModel:
         take: Callable[[Rows, list[str]], None],
     ) -> tuple[Lesson, list[bytes]]:
         """Hand over the features and labels of all usable images, batch by batch."""
-        images, labels = _listed(images), _checked_labels(labels)
-        if len(images) != len(labels):
-            raise InputError(
-                f"There are {len(images)} images but {len(labels)} labels. Give one label for each."
-            )
+        images, labels = _listed(images), _checked_labels(labels, images)
         counts: Counter[str] = Counter()
         bad: list[BadImage] = []
         seen: list[tuple[str, bytes]] = []
@@ -353,8 +406,24 @@ class ImageModel:
             logger.warning("Skipped %d of %d images. The first: %s", len(bad), len(images), bad[0].reason)
         return Lesson(_lesson_id(title, seen), dict(sorted(counts.items())), bad), [d for _, d in seen]
 
+    def _made_of(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """What a file says of the backbone, and holds of its adapter."""
+        if self._made_with is not None:
+            return self._made_with, self._tuned
+        backbone = self.backbone_
+        about = {
+            "name": backbone.name,
+            "spec": backbone.spec,
+            "fingerprint": backbone.fingerprint,
+            "depth": backbone.depth,
+        }
+        if not isinstance(backbone, AdaptedBackbone):
+            return about, {}
+        tuned = {name: value.cpu().numpy() for name, value in backbone.state().items()}
+        return {**about, "adapted": backbone.to_dict()}, tuned
+
     def _identity(self) -> _Identity:
-        about = self._made_with or _about(self.backbone_)
+        about, _ = self._made_of()
         return _Identity(about["fingerprint"], about["name"])
 
     def _require_same(self, other: ImageModel) -> None:
@@ -385,16 +454,6 @@ class _Identity:
 
     def __str__(self) -> str:
         return f"{self.name} ({self.fingerprint[:12]})"
-
-
-def _about(backbone: Backbone) -> dict[str, Any]:
-    """What a file says of its backbone."""
-    return {
-        "name": backbone.name,
-        "spec": backbone.spec,
-        "fingerprint": backbone.fingerprint,
-        "depth": backbone.depth,
-    }
 
 
 def _without(sums: Any, base: Any) -> Any:
@@ -428,10 +487,12 @@ def _listed(images: Sequence[ImageSource]) -> Sequence[ImageSource]:
     return images
 
 
-def _checked_labels(labels: Sequence[str]) -> list[str]:
+def _checked_labels(labels: Sequence[str], images: Sequence[ImageSource]) -> list[str]:
     if isinstance(labels, str) or not hasattr(labels, "__len__"):
         raise InputError(f"Give a list of labels, one for each image, not {labels!r}.")
     for label in labels:
         if not isinstance(label, str) or not label:
             raise InputError(f"Labels are texts that are not empty, but one is {label!r}. Use str(label).")
+    if len(images) != len(labels):
+        raise InputError(f"There are {len(images)} images but {len(labels)} labels. Give one label for each.")
     return [normalize("NFC", label) for label in labels]  # as class folders are

@@ -7,6 +7,7 @@ from typing import Any, Self, Unpack
 from layup.backbones import Backbone
 from layup.classifier import NearestMeanClassifier, RidgeClassifier
 from layup.features import EMBEDDING
+from layup.first_session import Wanted
 from layup.image_model import ImageModel, Reading
 
 
@@ -17,26 +18,30 @@ class LastLayersModel(ImageModel):
         self,
         backbone: str | Backbone = "bundled",
         k: int | None = None,
+        *,
+        adapter: Wanted = None,
         **reading: Unpack[Reading],
     ) -> None:
-        super().__init__(backbone, **reading)
+        super().__init__(backbone, adapter=adapter, **reading)
         self.k = k
 
     def _layers(self) -> tuple[str, ...]:
         return self.backbone_.last(self.backbone_.default_k if self.k is None else self.k)
 
     def _settings(self) -> dict[str, Any]:
-        return {"k": len(self.statistics_.layers)}
+        return {**super()._settings(), "k": len(self.statistics_.layers)}
 
 
 class LayUP(LastLayersModel):
-    """Multi-layer ridge classification that learns for ever (the paper's method, phase B).
+    """Multi-layer ridge classification that learns for ever: the paper's method.
 
     Args:
         backbone: a name for `load_backbone`, or a loaded `Backbone`.
         k: how many of the backbone's last layers to use; None for the backbone's own default.
         lam: "search" (the paper's, on each lesson), "gcv" (from the sums alone) or a number ≥ 0.
         balance: treat classes of different size alike. The same as without where sizes are equal.
+        adapter: tune the backbone to the first lesson before it is learned (the paper's phase A): "auto",
+            the name of an adapter ("adaptformer", "ssf", "vpt", "lora", "full"), or a `FirstSession`.
         reading: `cache`, `workers` and `progress`, see `Reading`.
 
     >>> from PIL import Image
@@ -57,9 +62,10 @@ class LayUP(LastLayersModel):
         lam: float | str = "search",
         *,
         balance: bool = True,
+        adapter: Wanted = None,
         **reading: Unpack[Reading],
     ) -> None:
-        super().__init__(backbone, k, **reading)
+        super().__init__(backbone, k, adapter=adapter, **reading)
         self.lam = lam
         self.balance = balance
 

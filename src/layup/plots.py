@@ -49,6 +49,30 @@ def curves(path: str | Path, series: Mapping[str, Sequence[float]], title: str, 
     _save(figure, path)
 
 
+def first_session(path: str | Path, epochs: Sequence[Mapping[str, Any]], kept: int) -> None:
+    """Loss and held-out accuracy over epochs, and the epoch that was kept; `epochs` as a record has them."""
+    figure, axes = _figure(6.4, 4.0)
+    numbers = np.arange(1, len(epochs) + 1)
+    axes.plot(numbers, [epoch["loss"] for epoch in epochs], color=COLOURS[1], marker="o", linewidth=2)
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("epoch")
+    axes.locator_params(axis="x", integer=True)
+    axes.set_ylabel("training loss", color=COLOURS[1])
+    axes.axvline(kept, color=INK, linewidth=1, linestyle=":")
+    accuracies = [epoch["accuracy"] for epoch in epochs]
+    title = f"First session: epoch {kept} of {len(epochs)} is kept"
+    if None not in accuracies:
+        right = axes.twinx()
+        right.plot(numbers, accuracies, color=COLOURS[2], marker="s", linewidth=2, clip_on=False)
+        right.set_ylim(0, 1)
+        right.set_ylabel("accuracy on held-out images", color=COLOURS[2])
+        right.spines["top"].set_visible(False)
+        title += f", held-out accuracy {accuracies[kept - 1]:.3f}"
+    axes.set_title(title, loc="left", color=INK)
+    axes.grid(axis="y", alpha=0.25)
+    _save(figure, path)
+
+
 def confusion_matrix(path: str | Path, labels: Sequence[str], table: NDArray[np.int64]) -> None:
     """Rows are true classes, columns the answers; each row adds up to one."""
     size = len(labels)

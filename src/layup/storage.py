@@ -3,7 +3,7 @@
 A file is in the safetensors format, so that other programs can read it, and nothing in it is ever executed.
 Its metadata holds one key, ``layup``, with a JSON header::
 
-    {"format": 1, "kind": "model", "checksum": 2874512, …the caller's own fields…, "header_checksum": 918273}
+    {"format": 2, "kind": "model", "checksum": 2874512, …the caller's own fields…, "header_checksum": 918273}
 
 ``checksum`` covers the names, types, shapes and bytes of all arrays; ``header_checksum`` the header's rest.
 
@@ -35,8 +35,8 @@ from safetensors import SafetensorError, safe_open
 
 from layup.errors import DamagedFileError, InputError, NewerFormatError, StorageError
 
-FORMAT = 1
-"""The file format this version writes, and the latest that it reads."""
+FORMAT = 2
+"""The file format this version writes, and the latest that it reads. Since 2, a model may hold an adapter."""
 
 AnyPath = str | os.PathLike[str]
 Arrays = dict[str, NDArray[Any]]
@@ -136,6 +136,24 @@ def read_header(path: AnyPath, kind: str) -> dict[str, Any]:
     """
     with _opened(path) as file:
         return _checked_header(path, kind, file)[0]
+
+
+def delete(path: AnyPath) -> None:
+    """Remove a file and its lock, where nobody else can be waiting for it; no file is no error.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write(f"{folder}/m.layup", "model", {}, {})
+    ...     delete(f"{folder}/m.layup")
+    ...     list(Path(folder).iterdir())
+    []
+    """
+    target = _real(path)
+    try:
+        for file in (target, _lock_file(target)):
+            file.unlink(missing_ok=True)
+    except OSError as error:
+        raise StorageError(f"Cannot delete '{path}' ({_reason(error)}): delete it by hand") from error
 
 
 # The locks that a thread holds, so that it can take them again. With the process id, as a forked child
@@ -382,10 +400,14 @@ def _checked_header(path: AnyPath, kind: str, file: Any) -> tuple[dict[str, Any]
 # ---- locking
 
 
+def _lock_file(target: Path) -> Path:
+    return target.parent / f".{target.name}.lock"
+
+
 def _acquired(
     path: AnyPath, target: Path, timeout: float | None, on_wait: Callable[[], None] | None
 ) -> filelock.BaseFileLock:
-    lock = filelock.FileLock(target.parent / f".{target.name}.lock")
+    lock = filelock.FileLock(_lock_file(target))
     if not _acquires_within(0, lock, path, target):
         if on_wait is not None:
             on_wait()

@@ -199,11 +199,16 @@ class Backbone:
                 f"A batch of shape {tuple(batch.shape)} does not fit {self.name!r}, which reads "
                 f"(B, {', '.join(map(str, expected))}). Make it of images that went through `preprocess`."
             )
-        batch = batch.to(self.device, torch.float32, memory_format=self.memory_format)
-        vectors = _read(self.network, self._poolings, batch)
+        with torch.inference_mode():
+            vectors = _read(self.network, self._poolings, self._ready(batch))
         embedding = vectors[self._embedding]
         layers = tuple(vectors[name] for name in self._names)
         return Activations((*layers, embedding) if self._head_is_layer else layers, embedding)
+
+    def embed(self, batch: Tensor) -> Tensor:
+        """The embedding alone (B, width), with the way back for gradients, should anything want them."""
+        reader = {self._embedding: self._poolings[self._embedding]}
+        return _read(self.network, reader, self._ready(batch))[self._embedding]
 
     @cached_property
     def fingerprint(self) -> str:
@@ -235,13 +240,18 @@ class Backbone:
         height, width = self.preprocessing.size
         return f"Backbone({self.name!r}, {self.depth} layers, {height} × {width} pixels)"
 
+    def _ready(self, batch: Tensor) -> Tensor:
+        """The batch where and how the network wants it."""
+        return batch.to(self.device, torch.float32, memory_format=self.memory_format)
+
     def _dry_run(self) -> dict[str, Tensor]:
         """What each module that is read gives for one black image; without the network's, if no tensor."""
         height, width = self.preprocessing.size
         names = dict.fromkeys((*self._names, self._embedding), first_tensor)
         try:
             batch = torch.zeros(1, 3, height, width, device=self.device)
-            outputs = _read(self.network, names, batch)
+            with torch.inference_mode():
+                outputs = _read(self.network, names, batch)
         except (RuntimeError, ValueError, AssertionError) as error:
             raise InputError(
                 f"{self.name!r} cannot read images of {height} × {width} pixels: {first_line(error)} "
@@ -275,7 +285,7 @@ def _read(network: nn.Module, readers: Mapping[str, Callable[[object], T]], batc
 
         return hook
 
-    with _one_pass_at_a_time, torch.inference_mode():
+    with _one_pass_at_a_time:
         # Looked up by name each time, so that a module wrapped later is read with its wrapping.
         handles = [
             network.get_submodule(name).register_forward_hook(keep(name, read))

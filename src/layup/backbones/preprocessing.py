@@ -104,8 +104,31 @@ class Preprocessing:
             steps = [v2.Resize(self.resize[0], mode), v2.CenterCrop(self.size)]
         else:
             steps = [keep_ratio(), v2.CenterCrop(self.size)]
-        scale = [v2.PILToTensor(), v2.ToDtype(torch.float32, scale=True), v2.Normalize(self.mean, self.std)]
-        return v2.Compose(steps + scale)
+        return v2.Compose(steps + self._to_numbers)
+
+    @cached_property
+    def augmentation(self) -> v2.Compose:
+        """The same for training, at random: the paper's crops, flips and colours (its appendix).
+
+        A crop of 70 to 100 % of the image, between 3:4 and 4:3, flipped or not, with brightness, contrast,
+        saturation and hue changed by up to 10 %. Draws from torch's own random numbers.
+        """
+        mode = InterpolationMode(self.interpolation)
+        crop = v2.RandomResizedCrop(self.size, scale=(0.7, 1.0), ratio=(3 / 4, 4 / 3), interpolation=mode)
+        steps: list[Any] = [crop, v2.RandomHorizontalFlip(), v2.ColorJitter(0.1, 0.1, 0.1, 0.1)]
+        return v2.Compose(steps + self._to_numbers)
+
+    @property
+    def _to_numbers(self) -> list[Any]:
+        return [v2.PILToTensor(), v2.ToDtype(torch.float32, scale=True), v2.Normalize(self.mean, self.std)]
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Preprocessing:
+        """The inverse of `to_dict`."""
+        tuples: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in values.items()
+        }
+        return cls(**tuples)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values.

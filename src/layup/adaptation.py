@@ -1,0 +1,324 @@
+"""First-session adaptation (the paper's phase A): tune an adapter on the first lesson, then freeze it.
+
+A head over the lesson's classes is put on the network's final embedding; adapter and head learn together
+with cross-entropy on augmented images, and the head is thrown away. Which epoch is kept, and when to stop,
+a part of the lesson decides that is held out: never other data. It takes epochs × images forward and
+backward passes, and the tuned values are held five times (gradient, two moments, and the best so far).
+
+Everything random follows from one seed, and is drawn anew for every epoch and image: so neither the number
+of processes that decode images nor a break in between changes anything.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from hashlib import blake2b
+from json import dumps
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL.Image import Image
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.utils.data import Dataset
+
+from layup import storage
+from layup.adapters import AdaptedBackbone
+from layup.backbones import Backbone
+from layup.errors import BadImageError, DivergedError, InputError, StorageError
+from layup.features import in_batches, read_ahead, survey
+from layup.first_session import FirstSession, annealed, seed_of, split
+from layup.images import ImageSource, open_image
+from layup.progress import progress_bar
+
+KIND = "first-session"
+COSINE_SCALE = 30.0
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """How training went: mean loss over its images, and accuracy on those held out, if any are."""
+
+    loss: float
+    accuracy: float | None
+
+
+def adapt(
+    backbone: Backbone,
+    images: Sequence[ImageSource],
+    labels: Sequence[str],
+    session: FirstSession | None = None,
+    *,
+    strict: bool = False,
+    checkpoint: str | Path | None = None,
+    workers: int | None = None,
+    progress: bool | None = None,
+) -> AdaptedBackbone:
+    """Tune an adapter of the backbone on images with their labels; the backbone itself stays as it is.
+
+    The `record` of what comes back says how it went: the session's values, every epoch, and which was kept.
+    Images that cannot be used are left out; with `strict` the first one ends it. With a `checkpoint`, the
+    state after every epoch is written to that file, and a run of the very same session on the same images
+    goes on from there; one that had finished gives its result at once.
+
+    >>> from layup.backbones import load_backbone
+    >>> from layup.demo import digits_tasks
+    >>> images, labels = digits_tasks()[0].train
+    >>> adapted = adapt(load_backbone("vit-nano"), images[:40], labels[:40], FirstSession.of("vpt", epochs=2))
+    >>> len(adapted.record["epochs"]), adapted.tuned_values
+    (2, 7680)
+    """
+    session = FirstSession() if session is None else session
+    seen = survey(images, workers, progress)
+    if strict and seen.bad:
+        raise BadImageError(seen.bad[0].reason)
+    lesson = _Lesson([images[place] for place in seen.kept], [labels[place] for place in seen.kept])
+    adapted = session.attach(backbone)
+    session = replace(session, adapter=adapted.adapter)
+    training, held_out = np.arange(len(lesson.images)), np.arange(0)
+    if session.patience is not None:
+        training, held_out = split(lesson.targets, session.held_out, session.seed)
+    run = _Run(adapted, session, len(lesson.classes))
+    saved = None
+    if checkpoint is not None:
+        saved = _Checkpoint(Path(checkpoint), _key(session, backbone, lesson.labels, seen.digests))
+        saved.resume(run)
+    with progress_bar(progress, "epochs") as bar:
+        task = bar.add_task(
+            f"Adapting ({adapted.adapter.name})",
+            total=session.epochs,
+            completed=len(run.epochs),
+            note=run.summary(),
+        )
+        while not run.finished:
+            seeds = (session.seed, len(run.epochs))
+            order = np.random.default_rng(seed_of(*seeds, "order")).permutation(training)
+            augmented = _Pixels(lesson, adapted.preprocessing.augmentation, seeds)
+            plain = _Pixels(lesson, adapted.preprocessing.transform)
+            batches = read_ahead(augmented, in_batches(order, session.batch_size), workers)
+            loss = run.train(batches, len(order))
+            batches = read_ahead(plain, in_batches(held_out, session.batch_size), workers)
+            run.note(Epoch(loss, run.measure(batches, len(held_out)) if len(held_out) else None))
+            if saved is not None:
+                saved.save(run)
+            bar.update(task, completed=len(run.epochs), note=run.summary())
+    return run.result()
+
+
+class _Lesson:
+    """Images, their labels, and the labels as numbers."""
+
+    def __init__(self, images: Sequence[ImageSource], labels: Sequence[str]) -> None:
+        self.images, self.labels = images, labels
+        self.classes = sorted(set(labels))
+        if len(self.classes) < 2:
+            only = f"one class alone ({self.classes[0]!r})" if labels else "no image at all"
+            raise InputError(
+                f"A backbone cannot be adapted to {only}: there is nothing to tell apart. Learn at least two "
+                "classes in the first session, or learn without an adapter."
+            )
+        self.targets = np.searchsorted(self.classes, labels)
+
+
+class _Run:
+    """Training, an epoch at a time."""
+
+    def __init__(self, adapted: AdaptedBackbone, session: FirstSession, classes: int) -> None:
+        self.adapted, self.session = adapted, session
+        device = adapted.device
+        with _seeded(session.seed, "head"):
+            self.head = HEADS[session.head](adapted.embedding_width, classes).to(device)
+        self.tuned = adapted.state()
+        optimizer = torch.optim.Adam if session.optimizer == "adam" else torch.optim.AdamW
+        self.optimizer: torch.optim.Optimizer = optimizer(
+            [*self.tuned.values(), *self.head.parameters()],
+            lr=session.learning_rate,
+            weight_decay=session.weight_decay,
+        )
+        # Half precision pays on a GPU only. Where it has no bfloat16, small gradients must be scaled up.
+        on_gpu = device.type == "cuda"
+        half = torch.bfloat16 if on_gpu and torch.cuda.is_bf16_supported() else torch.float16
+        self.precision = partial(torch.autocast, device.type, dtype=half, enabled=on_gpu)
+        self.scaler = torch.amp.GradScaler(device.type, enabled=on_gpu and half is torch.float16)
+        self.epochs: list[Epoch] = []
+        self.kept = 0
+        self.best: dict[str, Tensor] = {}
+
+    @property
+    def finished(self) -> bool:
+        done, patience = len(self.epochs), self.session.patience
+        return done >= self.session.epochs or (patience is not None and done - self.kept >= patience)
+
+    def train(self, batches: Iterator[tuple[Tensor, Tensor]], count: int) -> float:
+        """One epoch; the mean loss."""
+        epoch = len(self.epochs)
+        for group in self.optimizer.param_groups:
+            group["lr"] = annealed(self.session.learning_rate, epoch, self.session.epochs)
+        total = 0.0
+        self.adapted.train()
+        try:
+            with _seeded(self.session.seed, epoch, "dropout", device=self.adapted.device):
+                for pixels, targets in batches:
+                    with self.precision():
+                        scores = self.head(self.adapted.embed(pixels).float())
+                        loss = functional.cross_entropy(scores, targets.to(scores.device))
+                    if not math.isfinite(value := loss.item()):
+                        raise self._diverged()
+                    self.optimizer.zero_grad()
+                    self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
+                    self.scaler.step(self.optimizer)
+                    self.scaler.update()
+                    total += value * len(targets)
+        finally:
+            self.adapted.train(False)
+        if not all(bool(value.isfinite().all()) for value in self.tuned.values()):
+            raise self._diverged()
+        return total / count
+
+    def measure(self, batches: Iterator[tuple[Tensor, Tensor]], count: int) -> float:
+        """The share of images that the head gets right."""
+        right = 0
+        with torch.inference_mode():
+            for pixels, targets in batches:
+                answers = self.head(self.adapted.embed(pixels)).argmax(dim=1).cpu()
+                right += int((answers == targets).sum())
+        return right / count
+
+    def note(self, epoch: Epoch) -> None:
+        """Enter an epoch, and keep a copy of its values if none before was as good."""
+        accuracies = [before.accuracy or 0.0 for before in self.epochs]
+        self.epochs.append(epoch)
+        if epoch.accuracy is None or epoch.accuracy > max(accuracies, default=-1.0):
+            self.kept = len(self.epochs)
+            self.best = {name: value.detach().clone() for name, value in self.tuned.items()}
+
+    def summary(self) -> str:
+        """The last epoch in a few words."""
+        if not self.epochs:
+            return ""
+        last = self.epochs[-1]
+        held_out = "" if last.accuracy is None else f" · held-out accuracy {last.accuracy:.3f}"
+        return f"loss {last.loss:.3f}{held_out}"
+
+    def result(self) -> AdaptedBackbone:
+        """The best epoch, frozen."""
+        self.adapted.load_state(self.best)
+        self.adapted.record = {"session": self.session.to_dict(), **self.course()}
+        return self.adapted
+
+    def course(self) -> dict[str, Any]:
+        """How training went, as JSON: every epoch, and which is kept, counted from 1."""
+        return {"epochs": [asdict(epoch) for epoch in self.epochs], "kept": self.kept}
+
+    def _diverged(self) -> DivergedError:
+        return DivergedError(
+            f"Adapting diverged in epoch {len(self.epochs) + 1}: the loss is no longer a number. Nothing was "
+            "learned, and the backbone is as it was. Use a learning rate below "
+            f"{self.session.learning_rate:g}, or learn without an adapter."
+        )
+
+
+class _Checkpoint:
+    """A file with the state of a run after its last epoch."""
+
+    def __init__(self, path: Path, key: str) -> None:
+        self.path, self.key = path, key
+
+    def save(self, run: _Run) -> None:
+        """Write all that is needed to go on; of a finished run, only what its result needs."""
+        tensors = {f"best.{name}": value for name, value in run.best.items()}
+        if not run.finished:
+            tensors |= {f"tuned.{name}": value for name, value in run.tuned.items()}
+            tensors |= {f"head.{name}": value for name, value in run.head.state_dict().items()}
+            for place, values in run.optimizer.state_dict()["state"].items():
+                tensors |= {f"optimizer.{place}.{name}": value for name, value in values.items()}
+        header = {
+            "key": self.key,
+            **run.course(),
+            "scaler": run.scaler.state_dict(),
+        }
+        arrays = {name: tensor.detach().cpu().numpy() for name, tensor in tensors.items()}
+        storage.write(self.path, KIND, header, arrays)
+
+    def resume(self, run: _Run) -> None:
+        """Bring a run to where this very run was, if the file holds it."""
+        try:
+            header, arrays = storage.read(self.path, KIND)
+        except StorageError:
+            return  # none yet, or a damaged one: it only saves time, and is written anew
+        if header["key"] != self.key:
+            return
+        groups: dict[str, dict[str, Tensor]] = {"best": {}, "tuned": {}, "head": {}, "optimizer": {}}
+        for name, array in arrays.items():
+            group, _, rest = name.partition(".")
+            groups[group][rest] = torch.from_numpy(array)
+        run.epochs = [Epoch(**epoch) for epoch in header["epochs"]]
+        run.kept, run.best = header["kept"], groups["best"]
+        if run.finished:
+            return
+        run.adapted.load_state(groups["tuned"])
+        run.head.load_state_dict(groups["head"])
+        state: dict[int, dict[str, Tensor]] = {}
+        for name, tensor in groups["optimizer"].items():
+            place, _, part = name.partition(".")
+            state.setdefault(int(place), {})[part] = tensor
+        run.optimizer.load_state_dict({**run.optimizer.state_dict(), "state": state})
+        run.scaler.load_state_dict(header["scaler"])
+
+
+class CosineHead(nn.Module):
+    """One direction a class; the score is the cosine to it, times a fixed scale."""
+
+    def __init__(self, width: int, classes: int) -> None:
+        super().__init__()
+        bound = 1 / math.sqrt(width)
+        self.weight = nn.Parameter(torch.empty(classes, width).uniform_(-bound, bound))
+
+    def forward(self, embedding: Tensor) -> Tensor:
+        """(B, width) → (B, classes)."""
+        return COSINE_SCALE * functional.linear(
+            functional.normalize(embedding, dim=1), functional.normalize(self.weight, dim=1)
+        )
+
+
+HEADS: dict[str, type[nn.Module]] = {"cosine": CosineHead, "linear": nn.Linear}
+
+
+class _Pixels(Dataset[Any]):
+    """Images as a transform leaves them; a random one draws from the seeds and the image's place."""
+
+    def __init__(
+        self, lesson: _Lesson, transform: Callable[[Image], Tensor], seeds: tuple[int, ...] = ()
+    ) -> None:
+        self.images, self.targets = lesson.images, lesson.targets
+        self.transform, self.seeds = transform, seeds
+
+    def __getitems__(self, places: list[int]) -> tuple[Tensor, Tensor]:
+        pixels = []
+        for place in places:
+            with _seeded(*self.seeds, place):
+                pixels.append(self.transform(open_image(self.images[place])))
+        return torch.stack(pixels), torch.from_numpy(self.targets[places])
+
+
+@contextmanager
+def _seeded(*seeds: int | str, device: torch.device | None = None) -> Iterator[None]:
+    """Torch's random numbers follow from the seeds in this block, and are undisturbed after it."""
+    on_gpu = device is not None and device.type == "cuda"
+    with torch.random.fork_rng([device] if on_gpu else []):
+        if on_gpu:
+            torch.cuda.manual_seed(seed_of(*seeds))
+        torch.default_generator.manual_seed(seed_of(*seeds))
+        yield
+
+
+def _key(session: FirstSession, backbone: Backbone, labels: Sequence[str], digests: Sequence[bytes]) -> str:
+    """All that decides how a session goes."""
+    text = dumps([session.to_dict(), backbone.fingerprint, list(labels)], sort_keys=True)
+    return blake2b(text.encode() + b"".join(digests), digest_size=16).hexdigest()

@@ -1,0 +1,70 @@
+"""Adapters: small sets of parameters that the first session tunes inside a frozen backbone, a file each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch import Tensor, nn
+
+from layup.adapters.adapted import AdaptedBackbone
+from layup.adapters.adapter import Adapter
+from layup.adapters.adaptformer import AdaptFormer
+from layup.adapters.full import Full
+from layup.adapters.lora import LoRA
+from layup.adapters.ssf import SSF
+from layup.adapters.transformers import is_transformer
+from layup.adapters.vpt import VPT
+from layup.backbones import Backbone, Preprocessing
+from layup.registry import Registry
+
+ADAPTERS: Registry[Adapter] = Registry("adapter")
+for _adapter in (AdaptFormer, SSF, VPT, LoRA, Full):
+    ADAPTERS.register(_adapter.name)(_adapter)
+
+
+def adapter_from(values: Mapping[str, Any]) -> Adapter:
+    """The adapter of this name and these settings: the inverse of `to_dict`.
+
+    >>> adapter_from({"name": "vpt", "tokens": 10})
+    VPT(tokens=10, depth='deep', start='uniform')
+    """
+    settings = dict(values)
+    return ADAPTERS[settings.pop("name")](**settings)
+
+
+def reattached(base: Backbone, values: Mapping[str, Any], state: Mapping[str, Tensor]) -> AdaptedBackbone:
+    """The backbone with the same adapter in it as once: from what `to_dict` and `state` gave."""
+    adapted = AdaptedBackbone(
+        base,
+        adapter_from(values["adapter"]),
+        preprocessing=Preprocessing.from_dict(values["preprocessing"]),
+    )
+    adapted.load_state(state)
+    adapted.record = values["record"]
+    return adapted
+
+
+def usual_adapter(network: nn.Module) -> str:
+    """The name of the adapter that a network gets if nothing is said: depends on what it is made of.
+
+    >>> from layup.backbones import load_backbone
+    >>> usual_adapter(load_backbone("vit-nano").network), usual_adapter(load_backbone("bundled").network)
+    ('adaptformer', 'ssf')
+    """
+    return AdaptFormer.name if is_transformer(network) else SSF.name
+
+
+__all__ = [
+    "ADAPTERS",
+    "SSF",
+    "VPT",
+    "AdaptFormer",
+    "AdaptedBackbone",
+    "Adapter",
+    "Full",
+    "LoRA",
+    "adapter_from",
+    "reattached",
+    "usual_adapter",
+]

@@ -1,0 +1,124 @@
+"""A backbone with an adapter in it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from copy import deepcopy
+from itertools import chain
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from layup.adapters.adapter import Adapter
+from layup.backbones import Backbone, Preprocessing
+from layup.errors import InputError, MismatchError
+
+
+class AdaptedBackbone(Backbone):
+    """A backbone whose network was given an adapter; otherwise it is read as it was before.
+
+    The network is a new tree of modules around the very weights of the given backbone, which stays as it is
+    and can go on being used: only what is tuned is held twice.
+
+    >>> from layup.adapters import AdaptFormer
+    >>> from layup.backbones import load_backbone
+    >>> nano = load_backbone("vit-nano")
+    >>> adapted = AdaptedBackbone(nano, AdaptFormer(width=4))
+    >>> adapted.fingerprint == nano.fingerprint
+    False
+    >>> list(adapted.state())[0]
+    'blocks.0.mlp.down.weight'
+
+    Args:
+        base: the backbone to adapt.
+        adapter: what to put into it.
+        seed: decides the first values of what is put in.
+        preprocessing: how images are made ready, if otherwise than for the given one.
+
+    Attributes:
+        base: the backbone that was adapted.
+        adapter: what was put into it.
+        record: how that was tuned, as plain JSON values; nothing here depends on it.
+    """
+
+    adapter: Adapter
+
+    def __init__(
+        self, base: Backbone, adapter: Adapter, *, seed: int = 0, preprocessing: Preprocessing | None = None
+    ) -> None:
+        if isinstance(base, AdaptedBackbone):
+            raise InputError(
+                f"{base.name!r} has an adapter already, {base.adapter.name!r}. "
+                "Adapt the backbone that it was made from."
+            )
+        self.__dict__.update(base.__dict__)  # names, layers and poolings stay
+        self.refresh()
+        self.base = base
+        self.adapter = adapter
+        self.record: dict[str, Any] = {}
+        self.preprocessing = preprocessing or base.preprocessing
+        self.architecture = f"{base.architecture}\n{json.dumps(adapter.to_dict(), sort_keys=True)}"
+
+        tensors = chain(base.network.parameters(), base.network.buffers()) if adapter.shares_weights else ()
+        self.network = deepcopy(base.network, {id(tensor): tensor for tensor in tensors})
+        modules = set(self.network.modules())
+        with torch.random.fork_rng(devices=[]):  # whoever else draws numbers is not disturbed
+            torch.default_generator.manual_seed(seed)
+            adapter.attach(self.network)
+        self._added = [module for module in self.network.modules() if module not in modules]
+        self.network.to(self.device)
+        self._tuned = [name for name, value in self.network.named_parameters() if value.requires_grad]
+        self.train(False)
+        try:
+            self._dry_run()
+        except (AttributeError, InputError, TypeError) as error:
+            raise InputError(
+                f"{adapter.name!r} does not fit into {base.name!r}, a {type(base.network).__name__}: {error} "
+                "Use another adapter ('full' fits all), or another backbone."
+            ) from error
+
+    @property
+    def tuned_values(self) -> int:
+        """How many numbers are tuned."""
+        return sum(value.numel() for value in self.state().values())
+
+    def train(self, mode: bool = True) -> None:
+        """Let what was put in learn, dropout included, or freeze it.
+
+        The network's own modules stay in eval mode: batch norms keep their statistics.
+        """
+        for module in self._added:
+            module.training = mode
+        for value in self.state().values():
+            value.requires_grad_(mode)
+        self.refresh()
+
+    def state(self) -> dict[str, Tensor]:
+        """The tuned tensors themselves, by name."""
+        return {name: self.network.get_parameter(name) for name in self._tuned}
+
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        """Take over the values of tuned tensors from elsewhere."""
+        wanted = {name: tuple(value.shape) for name, value in self.state().items()}
+        given = {name: tuple(value.shape) for name, value in state.items()}
+        if given != wanted:
+            odd = sorted(name for name, _ in given.items() ^ wanted.items())
+            raise MismatchError(
+                f"These {len(given)} tensors are not those of {self.adapter.name!r} in {self.name!r}, "
+                f"which has {len(wanted)}; the first that differs is {odd[0]!r}."
+            )
+        with torch.no_grad():
+            for name, value in self.state().items():
+                value.copy_(state[name])
+        self.refresh()
+
+    def to_dict(self) -> dict[str, Any]:
+        """All but the tuned tensors, as plain JSON values; `reattached` is the inverse."""
+        return {
+            "adapter": self.adapter.to_dict(),
+            "preprocessing": self.preprocessing.to_dict(),
+            "tuned_values": self.tuned_values,
+            "record": self.record,
+        }

@@ -1,0 +1,60 @@
+"""What timm's plain vision transformers are made of, for the adapters that wrap their parts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from timm.models.beit import Beit
+from timm.models.eva import Eva
+from timm.models.vision_transformer import VisionTransformer
+from torch import nn
+
+from layup.errors import InputError
+
+
+def is_transformer(network: nn.Module) -> bool:
+    """Whether this is one of timm's plain vision transformers: equal blocks of tokens, one after another.
+
+    >>> import timm
+    >>> is_transformer(timm.create_model("test_vit")), is_transformer(timm.create_model("test_resnet"))
+    (True, False)
+    """
+    return isinstance(network, VisionTransformer | Eva | Beit)
+
+
+def blocks_of(network: nn.Module, adapter: str) -> list[tuple[str, Any]]:
+    """The blocks of a plain vision transformer with their names, shallow to deep."""
+    if not is_transformer(network):
+        raise InputError(
+            f"{adapter!r} attaches to timm's plain vision transformers (ViT, DeiT, DINO, CLIP, EVA, BEiT), "
+            f"not to {type(network).__name__}. Use 'ssf' or 'full', or another backbone."
+        )
+    return [(f"blocks.{place}", block) for place, block in network.get_submodule("blocks").named_children()]
+
+
+def width_of(network: Any) -> int:
+    """How many values each of its tokens has."""
+    width: int = network.embed_dim
+    return width
+
+
+def attention_of(block: nn.Module, name: str, adapter: str) -> nn.Module:
+    """The attention of a block, ready for wrappers around its projections."""
+    attention = getattr(block, "attn", None)
+    if attention is None:
+        raise InputError(
+            f"{adapter!r} does not find the attention of {name!r}, a {type(block).__name__}, which computes "
+            "attention and MLP at once. Use 'adaptformer', 'ssf', 'vpt' or 'full', or another backbone."
+        )
+    called_projections(attention)
+    return attention  # type: ignore[no-any-return]
+
+
+def called_projections(attention: Any) -> None:
+    """Have the projections called like any module.
+
+    EVA and BEiT otherwise reach past them for their weights, to add biases that they keep apart. Both ways
+    give the same values, to rounding.
+    """
+    if hasattr(attention, "qkv_bias_separate"):
+        attention.qkv_bias_separate = True

@@ -1,0 +1,193 @@
+"""How the first session adapts a backbone: plain values, three presets of them, and what they mean."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from typing import Any, Literal, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from layup.adapters import ADAPTERS, AdaptedBackbone, Adapter, adapter_from, usual_adapter
+from layup.backbones import Backbone, Preprocessing
+from layup.errors import InputError
+from layup.registry import unknown_name
+
+AUTO = "auto"
+
+# What the paper says, what its released code does, and what users get: the fields' own values. The
+# learning rates are for adapters, not for whole networks.
+PRESETS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "paper": {
+        "optimizer": "adam",
+        "learning_rate": 0.03,
+        "weight_decay": 0.0,
+        "patience": None,
+        "head": "linear",
+        "preprocessing": "squash",
+    },
+    "official": {"patience": None, "preprocessing": "crop"},
+}
+PRESET_ADAPTERS: dict[str, dict[str, dict[str, Any]]] = {
+    "default": {},
+    "paper": {"adaptformer": {"width": 16}},
+    "official": {
+        "vpt": {"tokens": 10, "depth": "shared", "start": "zero"},
+        "ssf": {"final_norm": False},
+    },
+}
+
+
+@dataclass(frozen=True)
+class FirstSession:
+    """How a backbone is adapted: plain values. `FirstSession.of` has three presets of them.
+
+    >>> FirstSession.of("adaptformer", "paper").learning_rate
+    0.03
+    >>> FirstSession.of("vpt", epochs=5).adapter
+    VPT(tokens=5, depth='deep', start='uniform')
+
+    Attributes:
+        adapter: what is tuned; "auto" for what suits the network.
+        preset: the set of values that these are, or were made from.
+        optimizer: "adam" or "adamw".
+        learning_rate: in the first epoch; it goes down to zero along a cosine, epoch by epoch.
+        weight_decay: of the tuned values and the head.
+        batch_size: images a step.
+        epochs: passes over the images, at most.
+        patience: stop after so many epochs without a gain of held-out accuracy, and keep the best; None:
+            train on all images to the end, and keep the last epoch.
+        held_out: the share of every class that is held out, if there is a patience.
+        head: "cosine" (with a fixed scale of 30) or "linear".
+        preprocessing: "own" (that of the weights), "squash" (the whole image to the input size), or "crop"
+            (the short side to the input size, centre crop, values from 0 to 1).
+        seed: decides the first values, the split, the order of images, and their augmentation.
+    """
+
+    adapter: Adapter | str = AUTO
+    preset: str = "default"
+    optimizer: Literal["adam", "adamw"] = "adamw"
+    learning_rate: float = 0.003
+    weight_decay: float = 5e-4
+    batch_size: int = 48
+    epochs: int = 20
+    patience: int | None = 5
+    held_out: float = 0.2
+    head: Literal["cosine", "linear"] = "cosine"
+    preprocessing: Literal["own", "squash", "crop"] = "own"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.preset not in PRESETS:
+            raise unknown_name("preset", self.preset, PRESETS)
+        if isinstance(self.adapter, str) and self.adapter != AUTO:
+            if self.adapter not in ADAPTERS:
+                raise unknown_name("adapter", self.adapter, [AUTO, *ADAPTERS])
+            settings = PRESET_ADAPTERS[self.preset].get(self.adapter, {})
+            object.__setattr__(self, "adapter", ADAPTERS[self.adapter](**settings))
+        for name in ("batch_size", "epochs"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} = {getattr(self, name)} is impossible. Use a whole number ≥ 1.")
+        if not 0 < self.learning_rate < math.inf:
+            raise InputError(f"learning_rate = {self.learning_rate} is impossible. Use a number > 0.")
+        if self.patience is not None and (self.patience < 1 or not 0 < self.held_out < 1):
+            raise InputError(
+                f"patience = {self.patience} with held_out = {self.held_out} is impossible. Use a patience "
+                "≥ 1 and a share between 0 and 1, or patience = None."
+            )
+
+    @classmethod
+    def of(cls, adapter: Adapter | str = AUTO, preset: str = "default", **changes: Any) -> Self:
+        """The values of a preset ("default", "paper" or "official"), with changes."""
+        if preset not in PRESETS:
+            raise unknown_name("preset", preset, PRESETS)
+        return cls(adapter=adapter, preset=preset, **{**PRESETS[preset], **changes})
+
+    @classmethod
+    def wanted(cls, adapter: Wanted) -> FirstSession | None:
+        """The session that somebody asks for: by an adapter's name, in full, in JSON, or none at all.
+
+        >>> FirstSession.wanted("lora").adapter
+        LoRA(rank=8, alpha=8.0)
+        """
+        if adapter is None or isinstance(adapter, FirstSession):
+            return adapter
+        return cls.from_dict(adapter) if isinstance(adapter, Mapping) else cls.of(adapter)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values; `from_dict` is the inverse."""
+        adapter = self.adapter if isinstance(self.adapter, str) else self.adapter.to_dict()
+        return {**{name: getattr(self, name) for name in self.__dataclass_fields__}, "adapter": adapter}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """The session of these plain values."""
+        adapter = values["adapter"]
+        return cls(**{**values, "adapter": adapter if isinstance(adapter, str) else adapter_from(adapter)})
+
+    def attach(self, backbone: Backbone) -> AdaptedBackbone:
+        """The backbone with the adapter in it, not trained yet."""
+        adapter = self.adapter
+        if isinstance(adapter, str):
+            adapter = replace(self, adapter=usual_adapter(backbone.network)).adapter
+        assert isinstance(adapter, Adapter)
+        preprocessing = preprocessed(backbone.preprocessing, self.preprocessing)
+        return AdaptedBackbone(backbone, adapter, seed=self.seed, preprocessing=preprocessing)
+
+
+def preprocessed(own: Preprocessing, way: Literal["own", "squash", "crop"]) -> Preprocessing:
+    """How a preset makes images ready for a network whose own preprocessing this is."""
+    if way == "squash":
+        return replace(own, resize=own.size, crop="squash")
+    if way == "crop":
+        black, white = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
+        return replace(own, resize=own.size, crop="center", interpolation="bilinear", mean=black, std=white)
+    return own
+
+
+def split(targets: NDArray[np.int64], share: float, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Places to train on and to hold out: the share of every class, at least one, but never its last one.
+
+    >>> training, held_out = split(np.array([0, 0, 0, 0, 1, 1, 2]), 0.25, seed=0)
+    >>> len(training), len(held_out)
+    (5, 2)
+    """
+    rng = np.random.default_rng(seed_of(seed, "split"))
+    training, held_out = [], []
+    for target in np.unique(targets):
+        places = rng.permutation(np.flatnonzero(targets == target))
+        count = min(max(1, round(share * len(places))), len(places) - 1)
+        held_out.append(places[:count])
+        training.append(places[count:])
+    if not sum(map(len, held_out)):
+        raise InputError(
+            "A backbone cannot be adapted to classes of one image each: none can be held out to see when to "
+            "stop. Learn more images of a class in the first session, or learn without an adapter."
+        )
+    return np.sort(np.concatenate(training)), np.sort(np.concatenate(held_out))
+
+
+def annealed(learning_rate: float, epoch: int, epochs: int) -> float:
+    """The learning rate of an epoch (from 0): half a cosine wave from the first value towards zero.
+
+    >>> [annealed(1.0, epoch, 4) for epoch in (0, 2)]
+    [1.0, 0.5]
+    """
+    return learning_rate * (1 + math.cos(math.pi * epoch / epochs)) / 2
+
+
+def seed_of(*parts: int | str) -> int:
+    """One seed out of several, the same on every machine.
+
+    >>> seed_of(0, "split") == seed_of(0, "split") != seed_of(1, "split")
+    True
+    """
+    return int.from_bytes(blake2b(repr(parts).encode(), digest_size=7).digest())
+
+
+Wanted: TypeAlias = str | Adapter | FirstSession | Mapping[str, Any] | None
+"""How people ask for a first session: see `FirstSession.wanted`."""
