@@ -859,3 +859,72 @@ sys.argv = ["layup", "learn", "second", "--to", "m.layup"]
 from layup.cli import main
 main()
 """
+
+
+BRIEF = ("--adapt", "vpt", "--epochs", "2")
+
+
+def test_learn_tunes_the_network_first(here, ok):
+    result = ok("learn", "first", "--to", "n.layup", *NANO, *BRIEF)
+    assert "Adapted with vpt (tokens 5, depth deep, start uniform, tuned values 7,680)" in result.out
+    assert "held-out accuracy" in result.out
+    with Image.open("n-adaptation.png") as picture:
+        assert min(picture.size) > 300
+    assert sorted(path.name for path in Path().glob("*adapting*")) == []
+    info = ok("info", "n.layup").out
+    assert "of 2 kept, loss" in info
+    assert "preset default, optimizer adamw, learning rate 0.003, weight decay 0.0005, batch size 48" in info
+    assert ok("predict", "n.layup", "test").out
+    assert "Adapted" not in ok("learn", "second", "--to", "n.layup").out
+    assert "cannot be un-learned" in ok("forget", "n.layup", "second").err
+
+
+def test_info_prints_all_values_of_a_preset(here, ok):
+    ok("learn", "first", "--to", "n.layup", *NANO, *BRIEF, "--preset", "paper", "--seed", "7")
+    info = " ".join(ok("info", "n.layup").out.split())
+    assert (
+        "preset paper, optimizer adam, learning rate 0.03, weight decay 0.0, batch size 48, epochs 2, "
+        "patience none, held out 0.2, head linear, preprocessing squash, seed 7"
+    ) in info
+    assert "held-out accuracy" not in info
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (
+            ["--adapt", "vtp"],
+            "Known: auto, adaptformer, ssf, vpt, lora, full. Did you mean 'vpt'?",
+        ),
+        (["--adapt", "vpt", "--preset", "papers"], "Did you mean 'paper'?"),
+        (["--adapt", "adaptformer"], "not to EfficientNet. Use 'ssf' or 'full'"),
+        (["--preset", "paper"], "--preset says how to tune the network: it needs --adapt."),
+        (["--seed", "0"], "--seed says how to tune the network: it needs --adapt."),
+    ],
+)
+def test_tuning_that_cannot_be_done(here, refused, options, says):
+    refused("learn", "first", "--to", "n.layup", *options, says=[says])
+    assert not Path("n.layup").exists()
+
+
+def test_one_class_cannot_be_tuned_to(here, refused):
+    write_photos(here / "one", {0: 4})
+    refused("learn", "one", "--to", "n.layup", *NANO, *BRIEF, says=["one class alone ('digit 0')"])
+
+
+def test_a_model_that_has_learned_cannot_be_tuned(here, refused):
+    before = Path("m.layup").read_bytes()
+    refused("learn", "second", "--to", "m.layup", *BRIEF, says=["'m.layup' has learned already"])
+    assert Path("m.layup").read_bytes() == before
+
+
+def test_tuning_that_was_killed_goes_on(here, ok, monkeypatch):
+    """Killed after the last epoch, before anything is learned: nothing is trained again."""
+    with monkeypatch.context() as patch:
+        patch.setattr("layup.image_model.ImageModel._visit", None)
+        with pytest.raises(TypeError):
+            ok("learn", "first", "--to", "n.layup", *NANO, *BRIEF)
+    assert Path("n.layup.adapting").exists()
+    monkeypatch.setattr("layup.adaptation._Run.train", None)
+    ok("learn", "first", "--to", "n.layup", *NANO, *BRIEF)
+    assert not Path("n.layup.adapting").exists()

@@ -13,10 +13,23 @@ from safetensors.torch import save_file
 from torch import nn
 
 import layup.image_model
-from layup import NMC, Backbone, FeatureCache, LayNMC, LayUP, NoCache, Preprocessing, load_backbone, storage
+from layup import (
+    NMC,
+    Backbone,
+    FeatureCache,
+    FirstSession,
+    LayNMC,
+    LayUP,
+    NoCache,
+    Preprocessing,
+    load_backbone,
+    storage,
+)
+from layup.adaptation import adapt
 from layup.errors import (
     BadImageError,
     DamagedFileError,
+    DivergedError,
     ForgetError,
     InputError,
     MismatchError,
@@ -929,3 +942,124 @@ def test_backbones_by_name_are_loaded_when_first_needed(no_network):
 def test_an_unknown_backbone_is_refused_with_a_guess():
     with pytest.raises(UnknownNameError, match="Did you mean 'bundled'"):
         LayUP("bundeld").learn(*FIRST)
+
+
+# ---- the first session
+
+BRIEF = FirstSession.of("vpt", epochs=2)
+
+
+def test_the_first_lesson_tunes_the_backbone_and_no_later_one_does(nano, make):
+    before = nano.fingerprint
+    model = make(FIRST, adapter=BRIEF)
+    tuned = model.backbone_.fingerprint
+    assert model.adapted
+    assert tuned != before
+    model.learn(*SECOND)
+    assert model.backbone_.fingerprint == tuned
+    assert model.counts_ == make(FIRST, SECOND).counts_
+    assert nano.fingerprint == before
+    assert not make(FIRST).adapted
+
+
+def test_the_sums_are_of_the_tuned_features_of_all_images_held_out_ones_too(nano, make):
+    model = make(FIRST, adapter=BRIEF)
+    by_hand = LayUP(adapt(nano, *FIRST, BRIEF), K, 1.0)
+    by_hand.learn(*FIRST)
+    np.testing.assert_array_equal(model.statistics_.gram, by_hand.statistics_.gram)
+    np.testing.assert_array_equal(model.scores(TEST[0]), by_hand.scores(TEST[0]))
+    assert not np.array_equal(model.statistics_.gram, make(FIRST).statistics_.gram)
+
+
+@pytest.mark.parametrize("kind", [LayUP, LayNMC, NMC])
+def test_every_model_can_be_adapted(nano, kind):
+    model = kind(nano, adapter=BRIEF)
+    model.learn(*FIRST)
+    assert model.adapted
+
+
+@pytest.mark.parametrize("adapter", ["adaptformer", "ssf", "vpt", "lora", "full", "auto"])
+def test_adapters_are_saved_with_the_sums(nano, adapter, tmp_path):
+    model = LayUP("vit-nano", K, 1.0, adapter=FirstSession.of(adapter, epochs=1), cache=False)
+    model.learn(*FIRST)
+    model.save(tmp_path / "m.layup")
+    loaded = LayUP.load(tmp_path / "m.layup", cache=False)
+    np.testing.assert_array_equal(loaded.scores(TEST[0]), model.scores(TEST[0]))
+    assert loaded.backbone_.fingerprint == model.backbone_.fingerprint
+    assert loaded.backbone_.record == model.backbone_.record
+    loaded.learn(*SECOND)
+    assert loaded.backbone_.fingerprint == model.backbone_.fingerprint
+    loaded.save(tmp_path / "n.layup")
+    again = LayUP.load(tmp_path / "n.layup", cache=False)
+    np.testing.assert_array_equal(again.scores(TEST[0]), loaded.scores(TEST[0]))
+
+
+def test_presets_change_how_images_are_read_and_files_remember_it(tmp_path):
+    model = LayUP("vit-nano", K, 1.0, adapter=FirstSession.of("vpt", "official", epochs=1), cache=False)
+    model.learn(*FIRST)
+    assert model.backbone_.preprocessing.mean == (0.0, 0.0, 0.0)
+    model.save(tmp_path / "m.layup")
+    loaded = LayUP.load(tmp_path / "m.layup", cache=False)
+    assert loaded.backbone_.preprocessing == model.backbone_.preprocessing
+    np.testing.assert_array_equal(loaded.scores(TEST[0]), model.scores(TEST[0]))
+
+
+def test_a_tuned_file_is_saved_and_merged_without_a_network(make, tmp_path, monkeypatch):
+    first, second = make(FIRST, adapter=BRIEF), make(FIRST, adapter=BRIEF)
+    second.forget(*FIRST)
+    second.learn(*SECOND)
+    first.save(tmp_path / "a.layup")
+    second.save(tmp_path / "b.layup")
+    monkeypatch.setattr(layup.image_model, "load_backbone", None)
+    merged = LayUP.load(tmp_path / "a.layup")
+    with pytest.raises(MismatchError, match="share 1 of their lessons"):
+        merged.merge(LayUP.load(tmp_path / "b.layup"))
+    merged.save(tmp_path / "c.layup")
+    monkeypatch.undo()
+    np.testing.assert_array_equal(LayUP.load(tmp_path / "c.layup").scores(TEST[0]), first.scores(TEST[0]))
+
+
+def test_models_tuned_differently_cannot_be_merged(make):
+    other = make(SECOND, adapter=BRIEF)
+    for model in (make(FIRST), make(FIRST, adapter=BRIEF)):
+        with pytest.raises(MismatchError, match=r"different backbones \(or adapters\)"):
+            model.merge(other)
+
+
+def test_a_wish_for_an_adapter_is_saved_before_anything_is_learned(tmp_path):
+    LayUP("vit-nano", K, 1.0, adapter=BRIEF).save(tmp_path / "m.layup")
+    model = LayUP.load(tmp_path / "m.layup")
+    assert not model.adapted
+    model.learn(*FIRST)
+    assert model.adapted
+    assert model.backbone_.adapter == BRIEF.adapter
+
+
+def test_a_first_session_that_fails_leaves_the_model_as_it_was(nano, make):
+    one_class = lesson({0: 5})
+    model = make(adapter=BRIEF)
+    with pytest.raises(InputError, match="one class alone"):
+        model.learn(*one_class)
+    assert not model.adapted
+    diverging = make(adapter=FirstSession.of("lora", learning_rate=1e30))
+    with pytest.raises(DivergedError, match="diverged in epoch 1"):
+        diverging.learn(*FIRST)
+    assert not diverging.adapted
+    assert diverging.backbone_ is nano
+    assert diverging.classes_ == []
+
+
+def test_a_first_lesson_that_fails_after_tuning_is_tuned_anew(make, monkeypatch):
+    model = make(adapter=BRIEF)
+    with monkeypatch.context() as patch:
+        patch.setattr(LayUP, "_visit", None)
+        with pytest.raises(TypeError):
+            model.learn(*FIRST)
+    model.learn(*SECOND)
+    expected = make(SECOND, adapter=BRIEF)
+    np.testing.assert_array_equal(model.scores(TEST[0]), expected.scores(TEST[0]))
+
+
+def test_unknown_adapters_are_refused_at_once():
+    with pytest.raises(UnknownNameError, match="Did you mean 'adaptformer'"):
+        LayUP(adapter="adaptfomer")

@@ -14,6 +14,7 @@ PUBLIC = [
     "NMC",
     "Backbone",
     "FeatureCache",
+    "FirstSession",
     "GramStatistics",
     "LayNMC",
     "LayUP",

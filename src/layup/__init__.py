@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from layup.cache import FeatureCache, NoCache
     from layup.classifier import NearestMeanClassifier, RidgeClassifier
     from layup.errors import LayupError
+    from layup.first_session import FirstSession
     from layup.model import NMC, LayNMC, LayUP
     from layup.statistics import GramStatistics
 
@@ -21,6 +22,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "Backbone": "backbones",
     "FeatureCache": "cache",
+    "FirstSession": "first_session",
     "GramStatistics": "statistics",
     "LayNMC": "model",
     "LayUP": "model",
@@ -37,6 +39,7 @@ __all__ = [
     "NMC",
     "Backbone",
     "FeatureCache",
+    "FirstSession",
     "GramStatistics",
     "LayNMC",
     "LayUP",

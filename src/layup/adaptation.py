@@ -186,8 +186,10 @@ class _Run:
         right = 0
         with torch.inference_mode():
             for pixels, targets in batches:
-                answers = self.head(self.adapted.embed(pixels)).argmax(dim=1).cpu()
-                right += int((answers == targets).sum())
+                scores = self.head(self.adapted.embed(pixels)).cpu()
+                if not scores.isfinite().all():
+                    raise self._diverged()
+                right += int((scores.argmax(dim=1) == targets).sum())
         return right / count
 
     def note(self, epoch: Epoch) -> None:

@@ -482,16 +482,13 @@ def _first_session(
     """What the options ask for, in the first place whether at all."""
     from layup.first_session import FirstSession
 
-    changes = {"epochs": epochs, "seed": seed}
-    given = {name: value for name, value in changes.items() if value is not None}
-    if adapt is None:
-        for option in ("preset" if preset else "", *given):
-            if option:
-                raise InputError(
-                    f"--{option} says how to tune the network: give --adapt as well, or neither."
-                )
-        return None
-    return FirstSession.of(adapt, preset or "default", **given)
+    options = {"preset": preset, "epochs": epochs, "seed": seed}
+    given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+    if adapt is not None:
+        return FirstSession.of(adapt, **given)
+    if given:
+        raise InputError(f"--{next(iter(given))} says how to tune the network: it needs --adapt.")
+    return None
 
 
 def _number_or_rule(text: str | None) -> float | str | None:
