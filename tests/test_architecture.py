@@ -27,7 +27,7 @@ MAY_IMPORT = {
     "classifier": {"errors", "registry", "ridge", "statistics"},
     "progress": set(),
     "features": {"errors", "images", "cache", "backbones", "progress"},
-    "adapters": {"errors", "registry", "backbones"},
+    "adapters": {"errors", "registry", "compat", "backbones"},
     "first_session": {"errors", "registry", "backbones", "adapters"},
     "adaptation": {
         "errors",

@@ -31,7 +31,7 @@ from torch.utils.data import Dataset
 from layup import storage
 from layup.adapters import AdaptedBackbone
 from layup.backbones import Backbone
-from layup.errors import BadImageError, DivergedError, InputError, StorageError
+from layup.errors import BadImageError, DamagedFileError, DivergedError, InputError
 from layup.features import in_batches, read_ahead, survey
 from layup.first_session import FirstSession, annealed, seed_of, split
 from layup.images import ImageSource, open_image
@@ -49,6 +49,7 @@ class Epoch:
     accuracy: float | None
 
 
+@torch.random.fork_rng(devices=[])  # whoever else draws numbers is not disturbed: a DataLoader draws one
 def adapt(
     backbone: Backbone,
     images: Sequence[ImageSource],
@@ -137,7 +138,10 @@ class _Run:
         self.tuned = adapted.state()
         optimizer = torch.optim.Adam if session.optimizer == "adam" else torch.optim.AdamW
         self.optimizer: torch.optim.Optimizer = optimizer(
-            [*self.tuned.values(), *self.head.parameters()],
+            [
+                {"params": list(self.tuned.values()), "pace": adapted.adapter.pace},
+                {"params": list(self.head.parameters()), "pace": 1.0},
+            ],
             lr=session.learning_rate,
             weight_decay=session.weight_decay,
         )
@@ -159,7 +163,7 @@ class _Run:
         """One epoch; the mean loss."""
         epoch = len(self.epochs)
         for group in self.optimizer.param_groups:
-            group["lr"] = annealed(self.session.learning_rate, epoch, self.session.epochs)
+            group["lr"] = group["pace"] * annealed(self.session.learning_rate, epoch, self.session.epochs)
         total = 0.0
         self.adapted.train()
         try:
@@ -211,6 +215,7 @@ class _Run:
     def result(self) -> AdaptedBackbone:
         """The best epoch, frozen."""
         self.adapted.load_state(self.best)
+        self.optimizer.zero_grad()  # gradients are as large as what was tuned
         self.adapted.record = {"session": self.session.to_dict(), **self.course()}
         return self.adapted
 
@@ -250,10 +255,12 @@ class _Checkpoint:
 
     def resume(self, run: _Run) -> None:
         """Bring a run to where this very run was, if the file holds it."""
+        if not self.path.exists():
+            return
         try:
-            header, arrays = storage.read(self.path, KIND)
-        except StorageError:
-            return  # none yet, or a damaged one: it only saves time, and is written anew
+            header, arrays = storage.read(self.path, KIND)  # refuses a model: it is not ours to write over
+        except DamagedFileError:
+            return  # it only saves time, and is written anew
         if header["key"] != self.key:
             return
         groups: dict[str, dict[str, Tensor]] = {"best": {}, "tuned": {}, "head": {}, "optimizer": {}}

@@ -41,6 +41,12 @@ PRESET_ADAPTERS: dict[str, dict[str, dict[str, Any]]] = {
     },
 }
 
+CHOICES = {
+    "optimizer": ("adam", "adamw"),
+    "head": ("cosine", "linear"),
+    "preprocessing": ("own", "squash", "crop"),
+}
+
 
 @dataclass(frozen=True)
 class FirstSession:
@@ -84,11 +90,14 @@ class FirstSession:
     def __post_init__(self) -> None:
         if self.preset not in PRESETS:
             raise unknown_name("preset", self.preset, PRESETS)
-        if isinstance(self.adapter, str) and self.adapter != AUTO:
+        if not isinstance(self.adapter, Adapter) and self.adapter != AUTO:
             if self.adapter not in ADAPTERS:
                 raise unknown_name("adapter", self.adapter, [AUTO, *ADAPTERS])
             settings = PRESET_ADAPTERS[self.preset].get(self.adapter, {})
             object.__setattr__(self, "adapter", ADAPTERS[self.adapter](**settings))
+        for name, known in CHOICES.items():
+            if getattr(self, name) not in known:
+                raise unknown_name(name, getattr(self, name), known)
         for name in ("batch_size", "epochs"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} = {getattr(self, name)} is impossible. Use a whole number ≥ 1.")

@@ -7,13 +7,14 @@ from typing import Any
 
 from torch import Tensor, nn
 
+import layup.compat  # noqa: F401  # first, for all modules here: timm imports torchvision
 from layup.adapters.adapted import AdaptedBackbone
 from layup.adapters.adapter import Adapter
 from layup.adapters.adaptformer import AdaptFormer
 from layup.adapters.full import Full
 from layup.adapters.lora import LoRA
 from layup.adapters.ssf import SSF
-from layup.adapters.transformers import is_transformer
+from layup.adapters.transformers import has_reachable_mlps
 from layup.adapters.vpt import VPT
 from layup.backbones import Backbone, Preprocessing
 from layup.registry import Registry
@@ -52,7 +53,7 @@ def usual_adapter(network: nn.Module) -> str:
     >>> usual_adapter(load_backbone("vit-nano").network), usual_adapter(load_backbone("bundled").network)
     ('adaptformer', 'ssf')
     """
-    return AdaptFormer.name if is_transformer(network) else SSF.name
+    return AdaptFormer.name if has_reachable_mlps(network) else SSF.name
 
 
 __all__ = [

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from layup.adapters.adapter import Adapter
 from layup.backbones import Backbone, Preprocessing
+from layup.backbones.backbone import first_line
 from layup.errors import InputError, MismatchError
 
 
@@ -75,8 +76,8 @@ class AdaptedBackbone(Backbone):
             self._dry_run()
         except (AttributeError, InputError, TypeError) as error:
             raise InputError(
-                f"{adapter.name!r} does not fit into {base.name!r}, a {type(base.network).__name__}: {error} "
-                "Use another adapter ('full' fits all), or another backbone."
+                f"{adapter.name!r} does not fit into {base.name!r}, a {type(base.network).__name__}: "
+                f"{first_line(error)} Use another adapter ('full' fits all), or another backbone."
             ) from error
 
     @property

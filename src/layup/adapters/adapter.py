@@ -29,6 +29,11 @@ class Adapter(ABC):
         A network that it cannot be attached to raises an InputError which says why, and what can be.
         """
 
+    @property
+    def pace(self) -> float:
+        """What is tuned learns at this multiple of the head's learning rate."""
+        return 1.0
+
     def to_dict(self) -> dict[str, Any]:
         """Name and settings as plain JSON values; `adapter_from` is the inverse."""
         return {"name": self.name, **asdict(self)}

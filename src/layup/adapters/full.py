@@ -11,7 +11,10 @@ from layup.adapters.adapter import Adapter
 
 @dataclass(frozen=True)
 class Full(Adapter):
-    """All weights of the network. Its batch norms keep the statistics that they came with.
+    """All weights of the network, at a fraction of the learning rate; only the head gets all of it.
+
+    A rate that lets a new head find its way in a few hundred steps would undo what the network has learned.
+    Batch norms keep the statistics that they came with.
 
     >>> from layup.adapters import AdaptedBackbone
     >>> from layup.backbones import load_backbone
@@ -21,6 +24,7 @@ class Full(Adapter):
 
     name = "full"
     shares_weights = False
+    pace: float = 0.03
 
     def attach(self, network: nn.Module) -> None:
         """Let every weight have a gradient."""

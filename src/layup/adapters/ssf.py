@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from layup.adapters.adapter import Adapter, replace_module
-from layup.adapters.transformers import blocks_of, called_projections, is_transformer
+from layup.adapters.transformers import blocks_of, called_projections, is_transformer, width_of
 from layup.errors import InputError
 
 SPREAD = 0.02  # of the first scales around one and of the first shifts around zero
@@ -70,8 +70,8 @@ def _channels(module: nn.Module) -> tuple[int, bool]:
     if isinstance(module, nn.Conv2d):
         return module.out_channels, False
     weight: Tensor = module.get_parameter("weight")  # a norm
-    over_maps = isinstance(module, nn.GroupNorm) or type(module).__name__.endswith("2d")
-    return weight.numel(), not over_maps
+    says_so = "2d" in type(module).__name__ or getattr(module, "data_format", None) == "channels_first"
+    return weight.numel(), not (says_so or isinstance(module, nn.GroupNorm))
 
 
 def _is_norm(module: nn.Module) -> bool:
@@ -81,11 +81,14 @@ def _is_norm(module: nn.Module) -> bool:
 
 
 def _transformer_parts(network: nn.Module, final_norm: bool) -> Iterator[str]:
-    yield "patch_embed.proj"
+    if isinstance(network.get_submodule("patch_embed.proj"), nn.Conv2d | nn.Linear):  # not all stems end so
+        yield "patch_embed.proj"
     for block_name, block in blocks_of(network, SSF.name):
         called_projections(getattr(block, "attn", None))
         for name, part in block.named_modules():
-            own_norm = _is_norm(part) and "." not in name  # not those within attention, on single heads
+            # Not the norms within attention, on single heads, nor those within the MLP.
+            within = not {"attn", "mlp"}.isdisjoint(name.split("."))
+            own_norm = _is_norm(part) and not within and _channels(part)[0] == width_of(network)
             if isinstance(part, nn.Linear) or own_norm:
                 yield f"{block_name}.{name}"
     if final_norm:  # networks that average have theirs after the average

@@ -22,6 +22,11 @@ def is_transformer(network: nn.Module) -> bool:
     return isinstance(network, VisionTransformer | Eva | Beit)
 
 
+def has_reachable_mlps(network: nn.Module) -> bool:
+    """Whether it is one with a place beside the MLP of every block: BEiT's blocks scale theirs themselves."""
+    return is_transformer(network) and not isinstance(network, Beit)
+
+
 def blocks_of(network: nn.Module, adapter: str) -> list[tuple[str, Any]]:
     """The blocks of a plain vision transformer with their names, shallow to deep."""
     if not is_transformer(network):
@@ -43,8 +48,8 @@ def attention_of(block: nn.Module, name: str, adapter: str) -> nn.Module:
     attention = getattr(block, "attn", None)
     if attention is None:
         raise InputError(
-            f"{adapter!r} does not find the attention of {name!r}, a {type(block).__name__}, which computes "
-            "attention and MLP at once. Use 'adaptformer', 'ssf', 'vpt' or 'full', or another backbone."
+            f"{adapter!r} does not find the attention of {name!r}, a {type(block).__name__}: it has several, "
+            "or is itself one. Use 'adaptformer', 'ssf', 'vpt' or 'full', or another backbone."
         )
     called_projections(attention)
     return attention  # type: ignore[no-any-return]

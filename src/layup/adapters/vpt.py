@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from layup.adapters.adapter import Adapter, replace_module, require_positive
 from layup.adapters.transformers import blocks_of, width_of
 from layup.errors import InputError
+from layup.registry import unknown_name
 
 Depth = Literal["deep", "shallow", "shared"]
 Start = Literal["uniform", "zero"]
@@ -43,6 +44,12 @@ class VPT(Adapter):
     def attach(self, network: nn.Module) -> None:
         """Wrap every block."""
         require_positive("VPT", tokens=self.tokens)
+        for setting, value, known in (
+            ("VPT depth", self.depth, get_args(Depth)),
+            ("VPT start", self.start, get_args(Start)),
+        ):
+            if value not in known:
+                raise unknown_name(setting, value, known)
         blocks = blocks_of(network, self.name)
         own = self._prompts(network)
         for place, (name, block) in enumerate(blocks):
@@ -60,7 +67,9 @@ class VPT(Adapter):
         dim = width_of(network)
         prompts = torch.zeros(self.tokens, dim)
         if self.start == "uniform":
-            patch = network.get_parameter("patch_embed.proj.weight")[0].numel()  # values in a patch
+            projection: Any = network.get_submodule("patch_embed.proj")
+            weight = getattr(projection, "weight", None)  # none where a stem gives tokens as they are
+            patch = dim if weight is None else weight[0].numel()  # values in a patch
             bound = math.sqrt(6 / (patch + dim))
             prompts.uniform_(-bound, bound)
         return nn.Parameter(prompts)
