@@ -211,8 +211,10 @@ def plain_training(backbone, images, labels, session):
     torch.manual_seed(seed_of(session.seed, "head"))
     head = HEADS[session.head](32, len(classes))
     optimizer = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[session.optimizer](
-        [*adapted.state().values(), *head.parameters()],
-        session.learning_rate,
+        [
+            {"params": list(adapted.state().values()), "lr": session.adapter.pace * session.learning_rate},
+            {"params": list(head.parameters()), "lr": session.learning_rate},
+        ],
         weight_decay=session.weight_decay,
     )
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=session.epochs)
@@ -244,6 +246,7 @@ def plain_training(backbone, images, labels, session):
         quick("lora", patience=None, optimizer="adam", head="linear", seed=5),
         quick("vpt", patience=None, optimizer="adam", weight_decay=0.1, batch_size=48),
         quick("vpt", patience=None, preprocessing="crop", head="linear"),
+        quick("full", patience=None),
     ],
     ids=lambda session: f"{session.adapter.name}-{session.optimizer}-{session.head}",
 )
@@ -340,7 +343,21 @@ def test_without_patience_all_images_are_trained_on_to_the_end(backbone, epochs,
     assert equal(adapted.state(), epochs[-1])
     augmented, plain = read
     assert sorted(place for batch in augmented for place in batch) == sorted([*range(len(IMAGES))] * 4)
-    assert plain == []
+    assert len(plain) == 4  # one batch an epoch, to see that the network still gives numbers
+
+
+def test_weights_that_explode_in_the_very_last_step_are_noticed(backbone, monkeypatch):
+    train = Run.train
+
+    def exploding(self, batches, count):
+        loss = train(self, batches, count)
+        for value in self.tuned.values():
+            value.data.fill_(1e38)
+        return loss
+
+    monkeypatch.setattr(Run, "train", exploding)
+    with pytest.raises(DivergedError, match="diverged in epoch 1"):
+        adapt(backbone, IMAGES, LABELS, quick(patience=None, epochs=1))
 
 
 def test_held_out_images_are_never_trained_on(backbone, read):
@@ -351,6 +368,27 @@ def test_held_out_images_are_never_trained_on(backbone, read):
     assert sorted(augmented) == sorted(training * 3)
     assert plain == held_out * 3
     assert not set(augmented) & set(plain)
+
+
+def test_accuracy_is_the_share_of_held_out_images_as_they_are_that_the_head_gets_right(backbone, monkeypatch):
+    targets = np.array([sorted(set(LABELS)).index(label) for label in LABELS])
+    held_out = split(targets, 0.25, seed=0)[1]
+    expected = []
+    measure = Run.measure
+
+    def by_hand(run, batches, count):
+        pixels = torch.stack([backbone.preprocess(open_image(IMAGES[place])) for place in held_out])
+        answers = run.head(run.adapted(pixels).embedding).argmax(dim=1).tolist()
+        right = [answer == targets[place] for answer, place in zip(answers, held_out, strict=True)]
+        expected.append(sum(right) / len(right))
+        listed = list(batches)
+        assert torch.equal(torch.cat([pixels for pixels, _ in listed]), pixels)
+        return measure(run, iter(listed), count)
+
+    monkeypatch.setattr(Run, "measure", by_hand)
+    adapted = adapt(backbone, IMAGES, LABELS, quick(batch_size=4))
+    assert [epoch["accuracy"] for epoch in adapted.record["epochs"]] == expected
+    assert max(expected) > 0
 
 
 def test_every_epoch_has_another_order_and_other_augmentations(backbone, monkeypatch):
@@ -558,11 +596,12 @@ def test_a_model_is_not_taken_for_a_checkpoint(backbone, no_training, tmp_path):
 
 
 @pytest.mark.parametrize("adapter", ["adaptformer", "full"])
-def test_divergence_is_a_sentence_and_the_backbone_is_as_it_was(adapter):
+def test_divergence_ends_it_at_once_and_the_backbone_is_as_it_was(adapter, read):
     backbone = tiny()
     before = {name: value.clone() for name, value in backbone.network.state_dict().items()}
     with pytest.raises(DivergedError, match=r"diverged in epoch 1.*as it was.*below 1e\+30"):
-        adapt(backbone, IMAGES, LABELS, quick(adapter, learning_rate=1e30))
+        adapt(backbone, IMAGES, LABELS, quick(adapter, learning_rate=1e30, batch_size=4))
+    assert [len(batch) for batch in read[0]] == [4, 4]  # the second shows what the first has done
     assert equal(backbone.network.state_dict(), before)
     assert not any(value.requires_grad for value in backbone.network.parameters())
 
@@ -582,6 +621,11 @@ def test_the_very_last_step_is_watched_too(backbone, patience, monkeypatch):
         adapt(backbone, IMAGES, LABELS, quick(epochs=2, batch_size=99, patience=patience))
 
 
+def test_weights_that_are_numbers_but_give_none_are_noticed_on_held_out_images(backbone):
+    with pytest.raises(DivergedError, match="epoch 1"):
+        adapt(backbone, IMAGES, LABELS, quick(epochs=1, batch_size=99, learning_rate=1e30))
+
+
 # Lessons that cannot be learned
 
 
@@ -591,10 +635,16 @@ def test_one_class_alone_is_refused(backbone, patience, no_training):
         adapt(backbone, digits(3, 4), ["digit 3"] * 4, quick(patience=patience))
 
 
-@pytest.mark.parametrize("images", [[], ["no-such.jpg", "nor-this.jpg"]])
-def test_no_images_are_refused(backbone, images, no_training):
+def test_no_images_are_refused(backbone, no_training):
     with pytest.raises(InputError, match="no image at all"):
-        adapt(backbone, images, ["a", "b"][: len(images)], quick())
+        adapt(backbone, [], [], quick())
+    with pytest.raises(BadImageError, match=r"no-such\.jpg"):
+        adapt(backbone, ["no-such.jpg", "nor-this.jpg"], ["a", "b"], quick())
+
+
+def test_as_many_labels_as_images(backbone, no_training):
+    with pytest.raises(InputError, match="There are 23 images but 5 labels"):
+        adapt(backbone, IMAGES, LABELS[:5], quick())
 
 
 def test_classes_of_one_image_each_need_a_session_without_patience(backbone):
@@ -679,13 +729,13 @@ def test_a_bar_shows_loss_and_held_out_accuracy(backbone, scripted, capsys, monk
     adapted = adapt(backbone, IMAGES, LABELS, quick(epochs=2), progress=True)
     out, err = capsys.readouterr()
     assert out == ""
-    assert "Adapting (adaptformer)" in err
+    assert "Adapting" in err
     assert "2/2" in err
-    assert f"loss {losses(adapted)[-1]:.3f} · held-out accuracy 0.500" in err
+    assert f"loss {losses(adapted)[-1]:.3f} · held-out 0.500" in err
     adapt(backbone, IMAGES, LABELS, quick(epochs=2, patience=None), progress=True)
     err = capsys.readouterr().err
     assert "loss" in err
-    assert "accuracy" not in err
+    assert "held-out" not in err
     adapt(backbone, IMAGES, LABELS, quick(epochs=2), progress=False)
     assert capsys.readouterr() == ("", "")
 

@@ -47,9 +47,9 @@ def wide_photo():
 @pytest.mark.parametrize(
     ("preset", "values"),
     [
-        ("paper", ("adam", 0.03, 0.0, 48, 20, None, "linear", "squash")),
-        ("official", ("adamw", 0.003, 5e-4, 48, 20, None, "cosine", "crop")),
-        ("default", ("adamw", 0.003, 5e-4, 48, 20, 5, "cosine", "own")),
+        ("paper", ("adam", 0.03, 0.0, 48, 20, None, 0.0, "linear", "squash")),
+        ("official", ("adamw", 0.003, 5e-4, 48, 20, None, 0.0, "cosine", "crop")),
+        ("default", ("adamw", 0.003, 5e-4, 48, 20, 5, 0.2, "cosine", "own")),
     ],
 )
 def test_presets_train_as_the_recipes_say(preset, values):
@@ -61,6 +61,7 @@ def test_presets_train_as_the_recipes_say(preset, values):
         session.batch_size,
         session.epochs,
         session.patience,
+        session.held_out,
         session.head,
         session.preprocessing,
     )
@@ -86,8 +87,9 @@ def test_every_preset_is_in_the_recipes():
 
 
 def test_changes_go_before_the_preset():
-    changed = FirstSession.of("ssf", "paper", learning_rate=0.1, patience=2, seed=7)
-    assert changed == replace(FirstSession.of("ssf", "paper"), learning_rate=0.1, patience=2, seed=7)
+    changes = {"learning_rate": 0.1, "patience": 2, "held_out": 0.3, "seed": 7}
+    changed = FirstSession.of("ssf", "paper", **changes)
+    assert changed == replace(FirstSession.of("ssf", "paper"), **changes)
     assert (changed.optimizer, changed.head) == ("adam", "linear")
 
 
@@ -120,7 +122,12 @@ def test_unknown_names_get_a_guess(make, given, message):
     "impossible",
     [
         {"epochs": 0},
+        {"epochs": 2.5},
         {"batch_size": 0},
+        {"batch_size": 4.5},
+        {"seed": -1},
+        {"seed": 0.5},
+        {"weight_decay": -0.1},
         {"learning_rate": 0.0},
         {"learning_rate": -0.1},
         {"learning_rate": math.nan},
@@ -148,7 +155,7 @@ def test_without_patience_nothing_is_held_out_and_any_share_will_do():
 @pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("adapter", ["auto", *ADAPTERS, VPT(3, "shallow", "zero"), LoRA(2, 5.0)], ids=str)
 def test_sessions_survive_json(adapter, preset):
-    session = FirstSession.of(adapter, preset, epochs=3, patience=2, seed=11)
+    session = FirstSession.of(adapter, preset, epochs=3, patience=2, held_out=0.3, seed=11)
     assert FirstSession.from_dict(json.loads(json.dumps(session.to_dict()))) == session
 
 

@@ -76,12 +76,14 @@ def adapt(
     (2, 7680)
     """
     session = FirstSession() if session is None else session
-    seen = survey(images, workers, progress)
-    if strict and seen.bad:
-        raise BadImageError(seen.bad[0].reason)
-    lesson = _Lesson([images[place] for place in seen.kept], [labels[place] for place in seen.kept])
+    if len(images) != len(labels):
+        raise InputError(f"There are {len(images)} images but {len(labels)} labels. Give one label for each.")
     adapted = session.attach(backbone)
     session = replace(session, adapter=adapted.adapter)
+    seen = survey(images, workers, progress)
+    if seen.bad and (strict or not seen.kept):
+        raise BadImageError(seen.bad[0].reason)
+    lesson = _Lesson([images[place] for place in seen.kept], [labels[place] for place in seen.kept])
     training, held_out = np.arange(len(lesson.images)), np.arange(0)
     if session.patience is not None:
         training, held_out = split(lesson.targets, session.held_out, session.seed)
@@ -92,7 +94,7 @@ def adapt(
         saved.resume(run)
     with progress_bar(progress, "epochs") as bar:
         task = bar.add_task(
-            f"Adapting ({adapted.adapter.name})",
+            "Adapting",
             total=session.epochs,
             completed=len(run.epochs),
             note=run.summary(),
@@ -104,8 +106,11 @@ def adapt(
             plain = _Pixels(lesson, adapted.preprocessing.transform)
             batches = read_ahead(augmented, in_batches(order, session.batch_size), workers)
             loss = run.train(batches, len(order))
-            batches = read_ahead(plain, in_batches(held_out, session.batch_size), workers)
-            run.note(Epoch(loss, run.measure(batches, len(held_out)) if len(held_out) else None))
+            # Where nothing is held out, a few images still show whether the network gives numbers.
+            asked = held_out if len(held_out) else order[: session.batch_size]
+            batches = read_ahead(plain, in_batches(asked, session.batch_size), workers)
+            accuracy = run.measure(batches, len(asked))
+            run.note(Epoch(loss, accuracy if len(held_out) else None))
             if saved is not None:
                 saved.save(run)
             bar.update(task, completed=len(run.epochs), note=run.summary())
@@ -170,8 +175,9 @@ class _Run:
             with _seeded(self.session.seed, epoch, "dropout", device=self.adapted.device):
                 for pixels, targets in batches:
                     with self.precision():
-                        scores = self.head(self.adapted.embed(pixels).float())
-                        loss = functional.cross_entropy(scores, targets.to(scores.device))
+                        embedding = self.adapted.embed(pixels)
+                    scores = self.head(embedding)
+                    loss = functional.cross_entropy(scores, targets.to(scores.device))
                     if not math.isfinite(value := loss.item()):
                         raise self._diverged()
                     self.optimizer.zero_grad()
@@ -209,7 +215,7 @@ class _Run:
         if not self.epochs:
             return ""
         last = self.epochs[-1]
-        held_out = "" if last.accuracy is None else f" · held-out accuracy {last.accuracy:.3f}"
+        held_out = "" if last.accuracy is None else f" · held-out {last.accuracy:.3f}"
         return f"loss {last.loss:.3f}{held_out}"
 
     def result(self) -> AdaptedBackbone:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, Literal, Self, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,10 +27,11 @@ PRESETS: dict[str, dict[str, Any]] = {
         "learning_rate": 0.03,
         "weight_decay": 0.0,
         "patience": None,
+        "held_out": 0.0,
         "head": "linear",
         "preprocessing": "squash",
     },
-    "official": {"patience": None, "preprocessing": "crop"},
+    "official": {"patience": None, "held_out": 0.0, "preprocessing": "crop"},
 }
 PRESET_ADAPTERS: dict[str, dict[str, dict[str, Any]]] = {
     "default": {},
@@ -41,11 +42,10 @@ PRESET_ADAPTERS: dict[str, dict[str, dict[str, Any]]] = {
     },
 }
 
-CHOICES = {
-    "optimizer": ("adam", "adamw"),
-    "head": ("cosine", "linear"),
-    "preprocessing": ("own", "squash", "crop"),
-}
+Optimizer = Literal["adam", "adamw"]
+Head = Literal["cosine", "linear"]
+Way = Literal["own", "squash", "crop"]
+CHOICES = {"optimizer": get_args(Optimizer), "head": get_args(Head), "preprocessing": get_args(Way)}
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class FirstSession:
         epochs: passes over the images, at most.
         patience: stop after so many epochs without a gain of held-out accuracy, and keep the best; None:
             train on all images to the end, and keep the last epoch.
-        held_out: the share of every class that is held out, if there is a patience.
+        held_out: the share of every class that is held out; goes with a patience.
         head: "cosine" (with a fixed scale of 30) or "linear".
         preprocessing: "own" (that of the weights), "squash" (the whole image to the input size), or "crop"
             (the short side to the input size, centre crop, values from 0 to 1).
@@ -76,15 +76,15 @@ class FirstSession:
 
     adapter: Adapter | str = AUTO
     preset: str = "default"
-    optimizer: Literal["adam", "adamw"] = "adamw"
+    optimizer: Optimizer = "adamw"
     learning_rate: float = 0.003
     weight_decay: float = 5e-4
     batch_size: int = 48
     epochs: int = 20
     patience: int | None = 5
     held_out: float = 0.2
-    head: Literal["cosine", "linear"] = "cosine"
-    preprocessing: Literal["own", "squash", "crop"] = "own"
+    head: Head = "cosine"
+    preprocessing: Way = "own"
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -98,11 +98,15 @@ class FirstSession:
         for name, known in CHOICES.items():
             if getattr(self, name) not in known:
                 raise unknown_name(name, getattr(self, name), known)
-        for name in ("batch_size", "epochs"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} = {getattr(self, name)} is impossible. Use a whole number ≥ 1.")
-        if not 0 < self.learning_rate < math.inf:
-            raise InputError(f"learning_rate = {self.learning_rate} is impossible. Use a number > 0.")
+        for name, least in (("batch_size", 1), ("epochs", 1), ("seed", 0)):
+            value = getattr(self, name)
+            if not isinstance(value, int) or value < least:
+                raise InputError(f"{name} = {value!r} is impossible. Use a whole number ≥ {least}.")
+        if not (0 < self.learning_rate < math.inf and 0 <= self.weight_decay < math.inf):
+            raise InputError(
+                f"learning_rate = {self.learning_rate} with weight_decay = {self.weight_decay} "
+                "is impossible. Use a learning rate > 0 and a weight decay ≥ 0."
+            )
         if self.patience is not None and (self.patience < 1 or not 0 < self.held_out < 1):
             raise InputError(
                 f"patience = {self.patience} with held_out = {self.held_out} is impossible. Use a patience "
@@ -148,7 +152,7 @@ class FirstSession:
         return AdaptedBackbone(backbone, adapter, seed=self.seed, preprocessing=preprocessing)
 
 
-def preprocessed(own: Preprocessing, way: Literal["own", "squash", "crop"]) -> Preprocessing:
+def preprocessed(own: Preprocessing, way: Way) -> Preprocessing:
     """How a preset makes images ready for a network whose own preprocessing this is."""
     if way == "squash":
         return replace(own, resize=own.size, crop="squash")

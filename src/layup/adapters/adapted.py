@@ -27,6 +27,8 @@ class AdaptedBackbone(Backbone):
     >>> from layup.backbones import load_backbone
     >>> nano = load_backbone("vit-nano")
     >>> adapted = AdaptedBackbone(nano, AdaptFormer(width=4))
+    >>> adapted
+    AdaptedBackbone('vit-nano', 12 layers, 64 × 64 pixels, adaptformer)
     >>> adapted.fingerprint == nano.fingerprint
     False
     >>> list(adapted.state())[0]
@@ -114,6 +116,9 @@ class AdaptedBackbone(Backbone):
             for name, value in self.state().items():
                 value.copy_(state[name])
         self.refresh()
+
+    def __repr__(self) -> str:
+        return f"Adapted{super().__repr__()[:-1]}, {self.adapter.name})"
 
     def to_dict(self) -> dict[str, Any]:
         """All but the tuned tensors, as plain JSON values; `reattached` is the inverse."""
