@@ -20,7 +20,18 @@ def draw_confusion(path):
     plots.confusion_matrix(path, ["cat", "dog"], np.array([[3, 1], [0, 4]]))
 
 
-DRAWINGS = pytest.mark.parametrize("draw", [draw_curves, draw_confusion])
+def draw_first_session(path):
+    epochs = [{"loss": 2.0, "accuracy": 0.5}, {"loss": 1.0, "accuracy": 0.75}, {"loss": 0.5, "accuracy": 0.7}]
+    plots.first_session(path, epochs, kept=2)
+
+
+def draw_first_session_with_nothing_held_out(path):
+    plots.first_session(path, [{"loss": 2.0, "accuracy": None}], kept=1)
+
+
+DRAWINGS = pytest.mark.parametrize(
+    "draw", [draw_curves, draw_confusion, draw_first_session, draw_first_session_with_nothing_held_out]
+)
 
 
 def pixels(path):

@@ -323,6 +323,15 @@ def test_later_format(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             reading(saved, "model")
 
 
+def test_earlier_format(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(storage, "FORMAT", 1)
+    storage.write(saved, "model", HEADER, ARRAYS)
+    monkeypatch.undo()
+    header, arrays = storage.read(saved, "model")
+    assert header == HEADER
+    assert arrays.keys() == ARRAYS.keys()
+
+
 def test_truncated_anywhere(saved: Path) -> None:
     for length in reversed(range(saved.stat().st_size)):
         os.truncate(saved, length)
@@ -797,6 +806,20 @@ with storage.locked(sys.argv[1]):
 
 def test_forked_child_does_not_believe_that_it_holds_the_lock(path: Path) -> None:
     assert run_python(FORK_WHILE_LOCKED, path).returncode == 0
+
+
+def test_deleting_leaves_nothing(saved: Path) -> None:
+    other = saved.with_name("other.layup")
+    storage.write(other, "model", {}, {})
+    storage.delete(saved)
+    assert sorted(file.name for file in saved.parent.iterdir()) == [".other.layup.lock", "other.layup"]
+    storage.delete(saved)
+
+
+def test_what_cannot_be_deleted_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(StorageError, match=r"Cannot delete .*folder.* by hand"):
+        storage.delete(tmp_path / "folder")
 
 
 def test_only_the_empty_lock_file_is_left_behind(path: Path) -> None:
