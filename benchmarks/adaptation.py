@@ -78,7 +78,7 @@ def measure(name: str, seed: int, first: int, changes: dict[str, Any], train: Sp
     if name == NONE:
         return Measured(0, "", float("nan"), accuracies(backbone, train, test, tasks, cache))
     label, _, preset = name.partition(":")
-    session = FirstSession.of(label, preset or "default", seed=seed, **changes)
+    session = FirstSession(label, preset or "default", seed=seed, **changes)
     sessions = HERE / "sessions"
     sessions.mkdir(parents=True, exist_ok=True)
     texts = [name.replace(":", "-"), str(seed), *(f"{key}{value}" for key, value in changes.items())]

@@ -22,7 +22,14 @@ from layup.adaptation import COSINE_SCALE, HEADS, CosineHead, adapt
 from layup.adapters import ADAPTERS, AdaptFormer
 from layup.backbones import Preprocessing
 from layup.backbones.timm_models import timm_backbone
-from layup.errors import BadImageError, DivergedError, InputError, StorageError
+from layup.errors import (
+    BadImageError,
+    DamagedFileError,
+    DivergedError,
+    InputError,
+    LayupError,
+    StorageError,
+)
 from layup.features import survey
 from layup.first_session import FirstSession, seed_of, split
 from layup.images import image_digest, open_image
@@ -60,7 +67,7 @@ IMAGES, LABELS = coloured({0: 8, 1: 8, 2: 7})
 
 def quick(adapter="adaptformer", **changes):
     values = {"epochs": 4, "batch_size": 8, "learning_rate": 0.01, "patience": 4, "held_out": 0.25}
-    return FirstSession.of(adapter, **{**values, **changes})
+    return FirstSession(adapter, **{**values, **changes})
 
 
 @pytest.fixture(scope="module")
@@ -573,14 +580,55 @@ def test_the_checkpoint_of_another_session_is_not_used(
 
 
 @pytest.mark.parametrize("damage", [lambda file: file[: len(file) // 2], lambda _: b"", lambda _: b"{}" * 99])
-def test_a_damaged_checkpoint_is_replaced(backbone, damage, trained, tmp_path):
+def test_a_file_that_is_no_checkpoint_is_not_written_over(backbone, damage, no_training, tmp_path):
     checkpoint = tmp_path / "session"
-    first = adapt(backbone, IMAGES, LABELS, quick(), checkpoint=checkpoint)
-    whole = checkpoint.read_bytes()
-    checkpoint.write_bytes(damage(whole))
-    assert_same(adapt(backbone, IMAGES, LABELS, quick(), checkpoint=checkpoint), first)
-    assert trained == [0, 1, 2, 3] * 2
-    assert checkpoint.read_bytes() == whole
+    storage.write(checkpoint, "first-session", {"key": ""}, {})
+    checkpoint.write_bytes(damage(checkpoint.read_bytes()))
+    before = checkpoint.read_bytes()
+    with pytest.raises(DamagedFileError, match=r"no checkpoint .*, or is damaged\. Delete it"):
+        adapt(backbone, IMAGES, LABELS, quick(), checkpoint=checkpoint)
+    assert checkpoint.read_bytes() == before
+
+
+def test_a_run_that_diverged_leaves_no_checkpoint(backbone, tmp_path):
+    with pytest.raises(DivergedError):
+        adapt(backbone, IMAGES, LABELS, quick(learning_rate=1e30), checkpoint=tmp_path / "session")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_copies_of_what_is_trained_on_are_not_held_out(backbone, read):
+    adapt(backbone, IMAGES + IMAGES[:9], LABELS + LABELS[:9], quick(epochs=1))
+    augmented, plain = ({place % len(IMAGES) for batch in batches for place in batch} for batches in read)
+    assert 0 < len(plain) < 8  # of 32 images a quarter
+    assert not augmented & plain
+    with pytest.raises(InputError, match="copies of others"):
+        adapt(backbone, [IMAGES[0]] * 4 + [IMAGES[1]] * 4, ["a"] * 4 + ["b"] * 4, quick())
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_an_image_that_disappears_meanwhile_is_a_sentence(backbone, workers, tmp_path, monkeypatch):
+    files = []
+    for i, image in enumerate(IMAGES):
+        files.append(tmp_path / f"{i}.png")
+        Image.fromarray(image).save(files[-1])
+    note = Run.note
+
+    def deleting(self, epoch):
+        note(self, epoch)
+        for file in files:
+            file.unlink(missing_ok=True)
+
+    monkeypatch.setattr(Run, "note", deleting)
+    with pytest.raises(LayupError, match="An image changed while") as error:
+        adapt(backbone, files, LABELS, quick(), workers=workers)
+    assert "Traceback" not in str(error.value)
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_callers_without_gradients_get_the_same(backbone, mode):
+    expected = adapt(backbone, IMAGES, LABELS, quick())
+    with mode():
+        assert_same(adapt(backbone, IMAGES, LABELS, quick()), expected)
 
 
 def test_a_model_is_not_taken_for_a_checkpoint(backbone, no_training, tmp_path):
@@ -650,7 +698,7 @@ def test_as_many_labels_as_images(backbone, no_training):
 def test_classes_of_one_image_each_need_a_session_without_patience(backbone):
     images, labels = coloured({0: 1, 1: 1, 2: 1})
     with pytest.raises(InputError, match="one image each"):
-        adapt(backbone, images, labels, FirstSession.of("vpt"))
+        adapt(backbone, images, labels, FirstSession("vpt"))
     adapted = adapt(backbone, images, labels, quick("vpt", patience=None, epochs=2))
     assert adapted.record["kept"] == 2
 
@@ -713,11 +761,11 @@ def test_the_session_says_which_head(backbone, head, kind):
 
 
 def test_the_record_says_how_it_went_in_plain_values(backbone):
-    session = FirstSession.of("auto", "paper", epochs=2, learning_rate=0.01)
+    session = FirstSession("auto", "paper", epochs=2, learning_rate=0.01)
     adapted = adapt(backbone, IMAGES, LABELS, session)
     assert json.loads(json.dumps(adapted.record)) == adapted.record
     assert set(adapted.record) == {"session", "epochs", "kept"}
-    resolved = FirstSession.of(AdaptFormer(width=16), "paper", epochs=2, learning_rate=0.01)
+    resolved = FirstSession(AdaptFormer(width=16), "paper", epochs=2, learning_rate=0.01)
     assert FirstSession.from_dict(adapted.record["session"]) == resolved
 
 
@@ -730,8 +778,8 @@ def test_a_bar_shows_loss_and_held_out_accuracy(backbone, scripted, capsys, monk
     out, err = capsys.readouterr()
     assert out == ""
     assert "Adapting" in err
-    assert "2/2" in err
-    assert f"loss {losses(adapted)[-1]:.3f} · held-out 0.500" in err
+    assert "8/8" in err
+    assert f"epoch 2 · loss {losses(adapted)[-1]:.3f} · held-out 0.500" in err
     adapt(backbone, IMAGES, LABELS, quick(epochs=2, patience=None), progress=True)
     err = capsys.readouterr().err
     assert "loss" in err
@@ -741,7 +789,7 @@ def test_a_bar_shows_loss_and_held_out_accuracy(backbone, scripted, capsys, monk
 
 
 def test_all_images_are_learned_those_held_out_too(backbone):
-    model = LayUP(backbone, lam=1.0, adapter=FirstSession.of("vpt", epochs=1), cache=False)
+    model = LayUP(backbone, lam=1.0, adapter=FirstSession("vpt", epochs=1), cache=False)
     model.learn(IMAGES, LABELS)
     assert model.adapted
     assert model.counts_ == {"digit 0": 8, "digit 1": 8, "digit 2": 7}

@@ -733,13 +733,17 @@ def test_an_unknown_adapter_gets_a_guess() -> None:
 @pytest.mark.parametrize(
     ("adapter", "message"),
     [
-        (AdaptFormer(width=0), "AdaptFormer with width = 0 is impossible. Use a whole number ≥ 1"),
+        (AdaptFormer(width=0), "adaptformer with width = 0 is impossible. Use a whole number ≥ 1"),
         (AdaptFormer(width=2.5), "width = 2.5"),  # type: ignore[arg-type]
-        (VPT(tokens=0), "VPT with tokens = 0"),
-        (VPT(tokens=-3), "VPT with tokens = -3"),
+        (VPT(tokens=0), "vpt with tokens = 0"),
+        (VPT(tokens=-3), "vpt with tokens = -3"),
         (VPT(depth="depe"), "Unknown VPT depth 'depe'. .* Did you mean 'deep'"),  # type: ignore[arg-type]
         (VPT(start="zeros"), "Unknown VPT start 'zeros'. .* Did you mean 'zero'"),  # type: ignore[arg-type]
-        (LoRA(rank=0), "LoRA with rank = 0"),
+        (LoRA(rank=0), "lora with rank = 0"),
+        (LoRA(alpha=math.nan), "lora with alpha = nan is impossible. Use a number > 0"),
+        (AdaptFormer(dropout=1.5), "adaptformer with dropout = 1.5 is impossible"),
+        (AdaptFormer(scale=-1.0), "adaptformer with scale = -1.0"),
+        (Full(pace=0.0), "full with pace = 0.0"),
     ],
 )
 def test_silly_settings_are_refused(adapter: Adapter, message: str) -> None:

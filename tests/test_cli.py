@@ -24,7 +24,7 @@ import pytest
 from PIL import Image
 from rich.console import Console
 
-from layup import FeatureCache, LayUP, __version__, console, storage
+from layup import FeatureCache, FirstSession, LayUP, __version__, console, storage
 from layup.cli import main
 from photos import counts_in, digits, log_levels_kept, name, write_photos
 
@@ -521,7 +521,7 @@ def damaged(folder):
     yield "text.layup", b"Dear diary, " * 100, "damaged"
     yield "half.layup", whole[:middle], "damaged"
     yield "bit.layup", whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :], "checksum"
-    yield "newer.layup", whole.replace(rb"\"format\": 1,", rb"\"format\": 9,"), "upgrade layup-cl"
+    yield "newer.layup", whole.replace(rb"\"format\": 2,", rb"\"format\": 9,"), "upgrade layup-cl"
 
 
 def test_files_that_are_no_models(here, refused):
@@ -900,6 +900,12 @@ def test_info_prints_all_values_of_a_preset(here, ok):
         (["--adapt", "adaptformer"], "not to EfficientNet. Use 'ssf' or 'full'"),
         (["--preset", "paper"], "--preset says how to tune the network: it needs --adapt."),
         (["--seed", "0"], "--seed says how to tune the network: it needs --adapt."),
+        (["--learning-rate", "1"], "--learning-rate says how to tune the network: it needs --adapt."),
+        (
+            ["--adapt", "ssf", "--learning-rate", "nan"],
+            "learning_rate = nan is impossible. Use a number > 0.",
+        ),
+        (["--adapt", "ssf", "--seed", "9" * 30], "Use a whole number from 0 to 2^63 - 1."),
     ],
 )
 def test_tuning_that_cannot_be_done(here, refused, options, says):
@@ -914,7 +920,7 @@ def test_one_class_cannot_be_tuned_to(here, refused):
 
 def test_a_model_that_has_learned_cannot_be_tuned(here, refused):
     before = Path("m.layup").read_bytes()
-    refused("learn", "second", "--to", "m.layup", *BRIEF, says=["'m.layup' has learned already"])
+    refused("learn", "second", "--to", "m.layup", *BRIEF, says=["'m.layup' is a model already"])
     assert Path("m.layup").read_bytes() == before
 
 
@@ -928,3 +934,15 @@ def test_tuning_that_was_killed_goes_on(here, ok, monkeypatch):
     monkeypatch.setattr("layup.adaptation._Run.train", None)
     ok("learn", "first", "--to", "n.layup", *NANO, *BRIEF)
     assert not Path("n.layup.adapting").exists()
+
+
+def test_what_is_left_of_a_tuning_that_was_given_up_goes_with_the_next_lesson(here, ok):
+    Path("m.layup.adapting").write_text("weights tuned to photos")
+    ok("learn", "second", "--to", "m.layup")
+    assert not Path("m.layup.adapting").exists()
+
+
+def test_a_wish_for_an_adapter_in_a_file_is_fulfilled(here, ok):
+    LayUP("vit-nano", lam=1.0, adapter=FirstSession("vpt", epochs=1)).save("n.layup")
+    assert "Adapted with vpt" in ok("learn", "first", "--to", "n.layup").out
+    assert Path("n-adaptation.png").exists()

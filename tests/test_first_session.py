@@ -53,7 +53,7 @@ def wide_photo():
     ],
 )
 def test_presets_train_as_the_recipes_say(preset, values):
-    session = FirstSession.of(preset=preset)
+    session = FirstSession(preset=preset)
     assert values == (
         session.optimizer,
         session.learning_rate,
@@ -78,23 +78,23 @@ def test_presets_train_as_the_recipes_say(preset, values):
 )
 def test_presets_have_the_adapters_of_the_recipes(preset, adapters):
     for adapter in [*adapters, LoRA(), Full()]:
-        assert FirstSession.of(adapter.name, preset).adapter == adapter
+        assert FirstSession(adapter.name, preset).adapter == adapter
 
 
 def test_every_preset_is_in_the_recipes():
     assert set(PRESETS) == {"paper", "official", "default"}
-    assert FirstSession() == FirstSession.of() == FirstSession.of("auto", "default")
+    assert FirstSession() == FirstSession() == FirstSession("auto", "default")
 
 
 def test_changes_go_before_the_preset():
     changes = {"learning_rate": 0.1, "patience": 2, "held_out": 0.3, "seed": 7}
-    changed = FirstSession.of("ssf", "paper", **changes)
-    assert changed == replace(FirstSession.of("ssf", "paper"), **changes)
+    changed = FirstSession("ssf", "paper", **changes)
+    assert changed == replace(FirstSession("ssf", "paper"), **changes)
     assert (changed.optimizer, changed.head) == ("adam", "linear")
 
 
 def test_an_adapter_with_settings_keeps_them():
-    assert FirstSession.of(VPT(tokens=3), "official").adapter == VPT(tokens=3)
+    assert FirstSession(VPT(tokens=3), "official").adapter == VPT(tokens=3)
 
 
 # Refusals
@@ -112,10 +112,9 @@ def test_an_adapter_with_settings_keeps_them():
         ({"preprocessing": "squish"}, "mean 'squash'"),
     ],
 )
-@pytest.mark.parametrize("make", [FirstSession, FirstSession.of])
-def test_unknown_names_get_a_guess(make, given, message):
+def test_unknown_names_get_a_guess(given, message):
     with pytest.raises(UnknownNameError, match=message):
-        make(**given)
+        FirstSession(**given)
 
 
 @pytest.mark.parametrize(
@@ -142,11 +141,11 @@ def test_unknown_names_get_a_guess(make, given, message):
 def test_impossible_values_are_refused_by_name_and_value(impossible):
     ((name, value),) = impossible.items()
     with pytest.raises(InputError, match=rf"{name} = {value}\b.* is impossible\. Use"):
-        FirstSession.of("vpt", **impossible)
+        FirstSession("vpt", **impossible)
 
 
 def test_without_patience_nothing_is_held_out_and_any_share_will_do():
-    assert FirstSession.of("vpt", patience=None, held_out=0.0).held_out == 0.0
+    assert FirstSession("vpt", patience=None, held_out=0.0).held_out == 0.0
 
 
 # Plain values
@@ -155,18 +154,17 @@ def test_without_patience_nothing_is_held_out_and_any_share_will_do():
 @pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("adapter", ["auto", *ADAPTERS, VPT(3, "shallow", "zero"), LoRA(2, 5.0)], ids=str)
 def test_sessions_survive_json(adapter, preset):
-    session = FirstSession.of(adapter, preset, epochs=3, patience=2, held_out=0.3, seed=11)
+    session = FirstSession(adapter, preset, epochs=3, patience=2, held_out=0.3, seed=11)
     assert FirstSession.from_dict(json.loads(json.dumps(session.to_dict()))) == session
 
 
 def test_a_session_can_be_asked_for_in_every_way():
-    full = FirstSession.of("lora", "paper", seed=3)
+    full = FirstSession("lora", "paper", seed=3)
     assert FirstSession.wanted(None) is None
     assert FirstSession.wanted(full) is full
     assert FirstSession.wanted("auto") == FirstSession()
     assert FirstSession.wanted("vpt") == FirstSession(adapter=VPT())
     assert FirstSession.wanted(LoRA(rank=2)) == FirstSession(adapter=LoRA(rank=2))
-    assert FirstSession.wanted(full.to_dict()) == full
     with pytest.raises(UnknownNameError, match="mean 'lora'"):
         FirstSession.wanted("loro")
 
@@ -184,14 +182,14 @@ def test_a_session_can_be_asked_for_in_every_way():
     ],
 )
 def test_auto_is_what_suits_the_network_with_the_presets_settings(preset, make, adapter):
-    session = FirstSession.of("auto", preset)
+    session = FirstSession("auto", preset)
     assert session.attach(make()).adapter == adapter
     assert session.adapter == "auto"
 
 
 def test_the_seed_decides_the_first_values():
     backbone = transformer()
-    first, same, other = (FirstSession.of("lora", seed=seed).attach(backbone) for seed in (0, 0, 1))
+    first, same, other = (FirstSession("lora", seed=seed).attach(backbone) for seed in (0, 0, 1))
     assert first.fingerprint == same.fingerprint != other.fingerprint
 
 
@@ -220,18 +218,18 @@ def expected_own(photo):
     ("way", "expected"), [("squash", expected_squash), ("crop", expected_crop), ("own", expected_own)]
 )
 def test_preprocessing_is_what_it_is_called(way, expected, wide_photo):
-    seen = FirstSession.of("vpt", preprocessing=way).attach(transformer()).preprocess(wide_photo)
+    seen = FirstSession("vpt", preprocessing=way).attach(transformer()).preprocess(wide_photo)
     assert seen.dtype == torch.float32
     np.testing.assert_allclose(seen.numpy(), expected(wide_photo), atol=1e-6)
 
 
 def test_cropped_values_are_between_0_and_1_and_squashed_images_are_whole(wide_photo):
-    cropped = FirstSession.of("vpt", "official").attach(transformer()).preprocess(wide_photo)
+    cropped = FirstSession("vpt", "official").attach(transformer()).preprocess(wide_photo)
     assert 0 <= cropped.min() < cropped.max() <= 1
     left_marked = wide_photo.copy()
     left_marked.paste("red", (0, 0, 3, 30))
     squash, crop = (
-        FirstSession.of("vpt", preprocessing=way).attach(transformer()) for way in ("squash", "crop")
+        FirstSession("vpt", preprocessing=way).attach(transformer()) for way in ("squash", "crop")
     )
     assert not torch.equal(squash.preprocess(left_marked), squash.preprocess(wide_photo))
     assert torch.equal(crop.preprocess(left_marked), crop.preprocess(wide_photo))
@@ -239,7 +237,7 @@ def test_cropped_values_are_between_0_and_1_and_squashed_images_are_whole(wide_p
 
 def test_the_preprocessing_is_part_of_the_fingerprint():
     backbone = transformer()
-    ways = {way: FirstSession.of("vpt", preprocessing=way) for way in ("own", "squash", "crop")}
+    ways = {way: FirstSession("vpt", preprocessing=way) for way in ("own", "squash", "crop")}
     assert len({session.attach(backbone).fingerprint for session in ways.values()}) == 3
     squashed = transformer(replace(OWN, resize=(16, 16), crop="squash"))
     own, squash = (ways[way].attach(squashed).fingerprint for way in ("own", "squash"))

@@ -946,7 +946,7 @@ def test_an_unknown_backbone_is_refused_with_a_guess():
 
 # ---- the first session
 
-BRIEF = FirstSession.of("vpt", epochs=2)
+BRIEF = FirstSession("vpt", epochs=2)
 
 
 def test_the_first_lesson_tunes_the_backbone_and_no_later_one_does(nano, make):
@@ -980,7 +980,7 @@ def test_every_model_can_be_adapted(nano, kind):
 
 @pytest.mark.parametrize("adapter", ["adaptformer", "ssf", "vpt", "lora", "full", "auto"])
 def test_adapters_are_saved_with_the_sums(nano, adapter, tmp_path):
-    model = LayUP("vit-nano", K, 1.0, adapter=FirstSession.of(adapter, epochs=1), cache=False)
+    model = LayUP("vit-nano", K, 1.0, adapter=FirstSession(adapter, epochs=1), cache=False)
     model.learn(*FIRST)
     model.save(tmp_path / "m.layup")
     loaded = LayUP.load(tmp_path / "m.layup", cache=False)
@@ -995,7 +995,7 @@ def test_adapters_are_saved_with_the_sums(nano, adapter, tmp_path):
 
 
 def test_presets_change_how_images_are_read_and_files_remember_it(tmp_path):
-    model = LayUP("vit-nano", K, 1.0, adapter=FirstSession.of("vpt", "official", epochs=1), cache=False)
+    model = LayUP("vit-nano", K, 1.0, adapter=FirstSession("vpt", "official", epochs=1), cache=False)
     model.learn(*FIRST)
     assert model.backbone_.preprocessing.mean == (0.0, 0.0, 0.0)
     model.save(tmp_path / "m.layup")
@@ -1041,7 +1041,7 @@ def test_a_first_session_that_fails_leaves_the_model_as_it_was(nano, make):
     with pytest.raises(InputError, match="one class alone"):
         model.learn(*one_class)
     assert not model.adapted
-    diverging = make(adapter=FirstSession.of("lora", learning_rate=1e30))
+    diverging = make(adapter=FirstSession("lora", learning_rate=1e30))
     with pytest.raises(DivergedError, match="diverged in epoch 1"):
         diverging.learn(*FIRST)
     assert not diverging.adapted
@@ -1063,3 +1063,23 @@ def test_a_first_lesson_that_fails_after_tuning_is_tuned_anew(make, monkeypatch)
 def test_unknown_adapters_are_refused_at_once():
     with pytest.raises(UnknownNameError, match="Did you mean 'adaptformer'"):
         LayUP(adapter="adaptfomer")
+
+
+def test_settings_that_cannot_be_are_refused_before_tuning(nano, monkeypatch):
+    monkeypatch.setattr(layup.image_model, "adapt", None)
+    for settings in ({"k": 99}, {"lam": "serch"}, {"lam": -1.0}):
+        with pytest.raises(InputError):
+            LayUP(nano, adapter=BRIEF, **settings).learn(*FIRST)
+
+
+def test_a_backbone_that_was_tuned_is_not_tuned_again(nano):
+    tuned = adapt(nano, *FIRST, BRIEF)
+    with pytest.raises(InputError, match="has an adapter already, 'vpt'"):
+        LayUP(tuned, K, 1.0, adapter="lora").learn(*FIRST)
+
+
+def test_a_model_that_is_yet_to_be_tuned_cannot_be_merged(make):
+    due = make(adapter=BRIEF)
+    for one, other in ((due, make(FIRST)), (make(FIRST), due)):
+        with pytest.raises(InputError, match="cannot be merged before its first lesson"):
+            one.merge(other)

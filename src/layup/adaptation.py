@@ -19,10 +19,11 @@ from functools import partial
 from hashlib import blake2b
 from json import dumps
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from PIL.Image import Image
 from torch import Tensor, nn
 from torch.nn import functional
@@ -31,14 +32,16 @@ from torch.utils.data import Dataset
 from layup import storage
 from layup.adapters import AdaptedBackbone
 from layup.backbones import Backbone
-from layup.errors import BadImageError, DamagedFileError, DivergedError, InputError
-from layup.features import in_batches, read_ahead, survey
+from layup.errors import BadImageError, DamagedFileError, DivergedError, InputError, LayupError
+from layup.features import Survey, in_batches, read_ahead, survey
 from layup.first_session import FirstSession, annealed, seed_of, split
 from layup.images import ImageSource, open_image
 from layup.progress import progress_bar
 
 KIND = "first-session"
 COSINE_SCALE = 30.0
+
+_Batch: TypeAlias = tuple[Tensor, Tensor]  # pixels (B, 3, height, width), targets (B,)
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,8 @@ class Epoch:
     accuracy: float | None
 
 
+@torch.inference_mode(False)  # whatever the caller does
+@torch.enable_grad()
 @torch.random.fork_rng(devices=[])  # whoever else draws numbers is not disturbed: a DataLoader draws one
 def adapt(
     backbone: Backbone,
@@ -71,65 +76,85 @@ def adapt(
     >>> from layup.backbones import load_backbone
     >>> from layup.demo import digits_tasks
     >>> images, labels = digits_tasks()[0].train
-    >>> adapted = adapt(load_backbone("vit-nano"), images[:40], labels[:40], FirstSession.of("vpt", epochs=2))
+    >>> adapted = adapt(load_backbone("vit-nano"), images[:40], labels[:40], FirstSession("vpt", epochs=2))
     >>> len(adapted.record["epochs"]), adapted.tuned_values
     (2, 7680)
     """
     session = FirstSession() if session is None else session
     if len(images) != len(labels):
         raise InputError(f"There are {len(images)} images but {len(labels)} labels. Give one label for each.")
+    _require_several(labels)
     adapted = session.attach(backbone)
     session = replace(session, adapter=adapted.adapter)
     seen = survey(images, workers, progress)
     if seen.bad and (strict or not seen.kept):
         raise BadImageError(seen.bad[0].reason)
-    lesson = _Lesson([images[place] for place in seen.kept], [labels[place] for place in seen.kept])
-    training, held_out = np.arange(len(lesson.images)), np.arange(0)
-    if session.patience is not None:
-        training, held_out = split(lesson.targets, session.held_out, session.seed)
+    lesson = _Lesson(images, labels, seen, session)
     run = _Run(adapted, session, len(lesson.classes))
     saved = None
     if checkpoint is not None:
         saved = _Checkpoint(Path(checkpoint), _key(session, backbone, lesson.labels, seen.digests))
         saved.resume(run)
-    with progress_bar(progress, "epochs") as bar:
+    steps = sum(math.ceil(len(part) / session.batch_size) for part in (lesson.training, lesson.asked))
+    with progress_bar(progress, "steps") as bar:
         task = bar.add_task(
-            "Adapting",
-            total=session.epochs,
-            completed=len(run.epochs),
-            note=run.summary(),
+            "Adapting", total=steps * session.epochs, completed=steps * len(run.epochs), note=run.summary()
         )
+
+        def read(pixels: _Pixels, places: NDArray[np.int64]) -> Iterator[_Batch]:
+            for batch in read_ahead(pixels, in_batches(places, session.batch_size), workers):
+                if isinstance(batch, BadImageError):
+                    raise LayupError(f"An image changed while the backbone was adapted to it: {batch}")
+                yield batch
+                bar.advance(task)
+
         while not run.finished:
-            seeds = (session.seed, len(run.epochs))
-            order = np.random.default_rng(seed_of(*seeds, "order")).permutation(training)
-            augmented = _Pixels(lesson, adapted.preprocessing.augmentation, seeds)
-            plain = _Pixels(lesson, adapted.preprocessing.transform)
-            batches = read_ahead(augmented, in_batches(order, session.batch_size), workers)
-            loss = run.train(batches, len(order))
-            # Where nothing is held out, a few images still show whether the network gives numbers.
-            asked = held_out if len(held_out) else order[: session.batch_size]
-            batches = read_ahead(plain, in_batches(asked, session.batch_size), workers)
-            accuracy = run.measure(batches, len(asked))
-            run.note(Epoch(loss, accuracy if len(held_out) else None))
+            try:
+                run.go_on(lesson, read)
+            except DivergedError:
+                if saved is not None:
+                    storage.delete(saved.path)  # it could only diverge again
+                raise
             if saved is not None:
                 saved.save(run)
-            bar.update(task, completed=len(run.epochs), note=run.summary())
+            bar.update(task, completed=steps * len(run.epochs), note=run.summary())
     return run.result()
 
 
 class _Lesson:
-    """Images, their labels, and the labels as numbers."""
+    """The images that can be used, their labels, and which of them to train on and which to hold out."""
 
-    def __init__(self, images: Sequence[ImageSource], labels: Sequence[str]) -> None:
-        self.images, self.labels = images, labels
-        self.classes = sorted(set(labels))
-        if len(self.classes) < 2:
-            only = f"one class alone ({self.classes[0]!r})" if labels else "no image at all"
-            raise InputError(
-                f"A backbone cannot be adapted to {only}: there is nothing to tell apart. Learn at least two "
-                "classes in the first session, or learn without an adapter."
-            )
-        self.targets = np.searchsorted(self.classes, labels)
+    def __init__(
+        self, images: Sequence[ImageSource], labels: Sequence[str], seen: Survey, session: FirstSession
+    ) -> None:
+        self.images = [images[place] for place in seen.kept]
+        self.labels = [labels[place] for place in seen.kept]
+        self.classes = _require_several(self.labels)
+        self.targets = np.searchsorted(self.classes, self.labels)
+        self.training, self.held_out = np.arange(len(self.images)), np.arange(0)
+        if session.patience is not None:
+            self.training, held_out = split(self.targets, session.held_out, session.seed)
+            known = {seen.digests[place] for place in self.training}
+            self.held_out = held_out[[seen.digests[place] not in known for place in held_out]]
+            if not len(self.held_out):
+                raise InputError(
+                    "All images that could be held out are copies of others. Learn more different images in "
+                    "the first session, or learn without an adapter."
+                )
+        # Where nothing is held out, a few images still show whether the network gives numbers.
+        self.asked = self.held_out if len(self.held_out) else self.training[: session.batch_size]
+
+
+def _require_several(labels: Sequence[str]) -> list[str]:
+    """The classes, sorted, if they are several."""
+    classes = sorted(set(labels))
+    if len(classes) < 2:
+        only = f"one class alone ({classes[0]!r})" if classes else "no image at all"
+        raise InputError(
+            f"A backbone cannot be adapted to {only}: there is nothing to tell apart. Learn at least two "
+            "classes in the first session, or learn without an adapter."
+        )
+    return classes
 
 
 class _Run:
@@ -152,7 +177,7 @@ class _Run:
         )
         # Half precision pays on a GPU only. Where it has no bfloat16, small gradients must be scaled up.
         on_gpu = device.type == "cuda"
-        half = torch.bfloat16 if on_gpu and torch.cuda.is_bf16_supported() else torch.float16
+        half = torch.bfloat16 if on_gpu and _has_bfloat16(device) else torch.float16
         self.precision = partial(torch.autocast, device.type, dtype=half, enabled=on_gpu)
         self.scaler = torch.amp.GradScaler(device.type, enabled=on_gpu and half is torch.float16)
         self.epochs: list[Epoch] = []
@@ -164,7 +189,17 @@ class _Run:
         done, patience = len(self.epochs), self.session.patience
         return done >= self.session.epochs or (patience is not None and done - self.kept >= patience)
 
-    def train(self, batches: Iterator[tuple[Tensor, Tensor]], count: int) -> float:
+    def go_on(self, lesson: _Lesson, read: Callable[[_Pixels, NDArray[np.int64]], Iterator[_Batch]]) -> None:
+        """One more epoch."""
+        seeds = (self.session.seed, len(self.epochs))
+        order = np.random.default_rng(seed_of(*seeds, "order")).permutation(lesson.training)
+        preprocessing = self.adapted.preprocessing
+        loss = self.train(read(_Pixels(lesson, preprocessing.augmentation, seeds), order), len(order))
+        plain = read(_Pixels(lesson, preprocessing.transform), lesson.asked)
+        accuracy = self.measure(plain, len(lesson.asked))
+        self.note(Epoch(loss, accuracy if len(lesson.held_out) else None))
+
+    def train(self, batches: Iterator[_Batch], count: int) -> float:
         """One epoch; the mean loss."""
         epoch = len(self.epochs)
         for group in self.optimizer.param_groups:
@@ -191,7 +226,7 @@ class _Run:
             raise self._diverged()
         return total / count
 
-    def measure(self, batches: Iterator[tuple[Tensor, Tensor]], count: int) -> float:
+    def measure(self, batches: Iterator[_Batch], count: int) -> float:
         """The share of images that the head gets right."""
         right = 0
         with torch.inference_mode():
@@ -208,15 +243,18 @@ class _Run:
         self.epochs.append(epoch)
         if epoch.accuracy is None or epoch.accuracy > max(accuracies, default=-1.0):
             self.kept = len(self.epochs)
-            self.best = {name: value.detach().clone() for name, value in self.tuned.items()}
+            going_on = epoch.accuracy is not None  # without accuracies the last epoch is kept, as it is
+            self.best = {
+                name: value.detach().clone() if going_on else value for name, value in self.tuned.items()
+            }
 
     def summary(self) -> str:
-        """The last epoch in a few words."""
+        """How many epochs are done, and how the last one went."""
         if not self.epochs:
             return ""
         last = self.epochs[-1]
         held_out = "" if last.accuracy is None else f" · held-out {last.accuracy:.3f}"
-        return f"loss {last.loss:.3f}{held_out}"
+        return f"epoch {len(self.epochs)} · loss {last.loss:.3f}{held_out}"
 
     def result(self) -> AdaptedBackbone:
         """The best epoch, frozen."""
@@ -233,7 +271,7 @@ class _Run:
         return DivergedError(
             f"Adapting diverged in epoch {len(self.epochs) + 1}: the loss is no longer a number. Nothing was "
             "learned, and the backbone is as it was. Use a learning rate below "
-            f"{self.session.learning_rate:g}, or learn without an adapter."
+            f"{self.session.learning_rate:g} (--learning-rate), or learn without an adapter."
         )
 
 
@@ -264,9 +302,12 @@ class _Checkpoint:
         if not self.path.exists():
             return
         try:
-            header, arrays = storage.read(self.path, KIND)  # refuses a model: it is not ours to write over
-        except DamagedFileError:
-            return  # it only saves time, and is written anew
+            header, arrays = storage.read(self.path, KIND)
+        except DamagedFileError as error:
+            raise DamagedFileError(
+                f"'{self.path}' is no checkpoint of a first session, or is damaged. "
+                "Delete it, or name another file."
+            ) from error
         if header["key"] != self.key:
             return
         groups: dict[str, dict[str, Tensor]] = {"best": {}, "tuned": {}, "head": {}, "optimizer": {}}
@@ -284,7 +325,8 @@ class _Checkpoint:
             place, _, part = name.partition(".")
             state.setdefault(int(place), {})[part] = tensor
         run.optimizer.load_state_dict({**run.optimizer.state_dict(), "state": state})
-        run.scaler.load_state_dict(header["scaler"])
+        if header["scaler"] and run.scaler.is_enabled():  # it may have begun on another device
+            run.scaler.load_state_dict(header["scaler"])
 
 
 class CosineHead(nn.Module):
@@ -314,11 +356,15 @@ class _Pixels(Dataset[Any]):
         self.images, self.targets = lesson.images, lesson.targets
         self.transform, self.seeds = transform, seeds
 
-    def __getitems__(self, places: list[int]) -> tuple[Tensor, Tensor]:
+    def __getitems__(self, places: list[int]) -> _Batch | BadImageError:
         pixels = []
         for place in places:
+            try:
+                image = open_image(self.images[place])
+            except BadImageError as error:
+                return error  # raised in another process, it would be a page of text
             with _seeded(*self.seeds, place):
-                pixels.append(self.transform(open_image(self.images[place])))
+                pixels.append(self.transform(image))
         return torch.stack(pixels), torch.from_numpy(self.targets[places])
 
 
@@ -328,9 +374,15 @@ def _seeded(*seeds: int | str, device: torch.device | None = None) -> Iterator[N
     on_gpu = device is not None and device.type == "cuda"
     with torch.random.fork_rng([device] if on_gpu else []):
         if on_gpu:
-            torch.cuda.manual_seed(seed_of(*seeds))
+            with torch.cuda.device(device):
+                torch.cuda.manual_seed(seed_of(*seeds))
         torch.default_generator.manual_seed(seed_of(*seeds))
         yield
+
+
+def _has_bfloat16(device: torch.device) -> bool:
+    with torch.cuda.device(device):
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
 
 
 def _key(session: FirstSession, backbone: Backbone, labels: Sequence[str], digests: Sequence[bytes]) -> str:

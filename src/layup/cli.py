@@ -102,6 +102,7 @@ def learn(
         str | None, typer.Option(help="How to tune: default, paper, or official (the authors' code).")
     ] = None,
     epochs: Annotated[int | None, typer.Option(help="Passes over the photos when tuning.", min=1)] = None,
+    learning_rate: Annotated[float | None, typer.Option(help="How fast to tune.")] = None,
     seed: Annotated[int | None, typer.Option(help="Of all that is random when tuning.", min=0)] = None,
     strict: Strict = False,
     no_cache: NoCache = False,
@@ -124,16 +125,16 @@ def learn(
     from layup.images import class_folders
     from layup.model import LayUP
 
-    session = _first_session(adapt, preset, epochs, seed)
+    session = _first_session(adapt, preset=preset, epochs=epochs, learning_rate=learning_rate, seed=seed)
     paths, labels = class_folders(photos)
     with _held(to):
         checkpoint = to.with_name(f"{to.name}.adapting")
         if to.exists():
             if session is not None:
                 raise InputError(
-                    f"'{to}' has learned already: what it knows is sums of features, and tuning the network "
-                    "now would change every feature under them. Leave --adapt out, or start a new model with "
-                    "another --to."
+                    f"'{to}' is a model already: what it has learned is sums of features, and tuning the "
+                    "network now would change every feature under them. Leave --adapt out, or start a new "
+                    "model with another --to."
                 )
             model = LayUP.load(to, weights=weights, cache=not no_cache, workers=workers)
             named = None if backbone is None else full_name(backbone)
@@ -142,10 +143,10 @@ def learn(
             network = load_backbone(backbone or "bundled", weights=weights, input_size=input_size)
             model = LayUP(network, k, adapter=session, cache=not no_cache, workers=workers)
         model.configure(lam=_number_or_rule(lam), balance=balance)
+        tuned_before = model.adapted
         done = model.learn(paths, labels, strict=strict, checkpoint=checkpoint)
         model.save(to)
-        if session is not None:
-            storage.delete(checkpoint)  # only now is nothing lost with it
+        storage.delete(checkpoint)  # only now is nothing lost with it
     console.lesson(done.counts, model.counts_, "learned")
     console.report_bad(done.bad, paths)
     if model.lessons.count(done.id) > 1:
@@ -153,7 +154,7 @@ def learn(
             "These very photos were learned before, and now count twice. `layup forget` undoes it."
         )
     console.knowledge(to, model)
-    if session is not None and isinstance(model.backbone_, AdaptedBackbone):
+    if isinstance(model.backbone_, AdaptedBackbone) and not tuned_before:
         picture = to.with_name(f"{to.stem}-adaptation.png")
         record = model.backbone_.record
         plots.first_session(picture, record["epochs"], record["kept"])
@@ -476,18 +477,16 @@ def _require_same(model: LayUP, path: Path, wanted: dict[str, Any]) -> None:
             )
 
 
-def _first_session(
-    adapt: str | None, preset: str | None, epochs: int | None, seed: int | None
-) -> FirstSession | None:
+def _first_session(adapt: str | None, **options: Any) -> FirstSession | None:
     """What the options ask for, in the first place whether at all."""
     from layup.first_session import FirstSession
 
-    options = {"preset": preset, "epochs": epochs, "seed": seed}
-    given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+    given = {name: value for name, value in options.items() if value is not None}
     if adapt is not None:
-        return FirstSession.of(adapt, **given)
+        return FirstSession(adapt, **given)
     if given:
-        raise InputError(f"--{next(iter(given))} says how to tune the network: it needs --adapt.")
+        option = next(iter(given)).replace("_", "-")
+        raise InputError(f"--{option} says how to tune the network: it needs --adapt.")
     return None
 
 

@@ -18,20 +18,41 @@ from layup.registry import unknown_name
 
 AUTO = "auto"
 
-# What the paper says, what its released code does, and what users get: the fields' own values. The
-# learning rates are for adapters, not for whole networks.
+# What users get, what the paper says, and what its released code does.
 PRESETS: dict[str, dict[str, Any]] = {
-    "default": {},
+    "default": {
+        "optimizer": "adamw",
+        "learning_rate": 0.003,
+        "weight_decay": 5e-4,
+        "batch_size": 48,
+        "epochs": 20,
+        "patience": 5,
+        "held_out": 0.2,
+        "head": "cosine",
+        "preprocessing": "own",
+    },
     "paper": {
         "optimizer": "adam",
         "learning_rate": 0.03,
         "weight_decay": 0.0,
+        "batch_size": 48,
+        "epochs": 20,
         "patience": None,
-        "held_out": 0.0,
+        "held_out": 0.2,
         "head": "linear",
         "preprocessing": "squash",
     },
-    "official": {"patience": None, "held_out": 0.0, "preprocessing": "crop"},
+    "official": {
+        "optimizer": "adamw",
+        "learning_rate": 0.003,
+        "weight_decay": 5e-4,
+        "batch_size": 48,
+        "epochs": 20,
+        "patience": None,
+        "held_out": 0.2,
+        "head": "cosine",
+        "preprocessing": "crop",
+    },
 }
 PRESET_ADAPTERS: dict[str, dict[str, dict[str, Any]]] = {
     "default": {},
@@ -48,18 +69,21 @@ Way = Literal["own", "squash", "crop"]
 CHOICES = {"optimizer": get_args(Optimizer), "head": get_args(Head), "preprocessing": get_args(Way)}
 
 
+OF_PRESET: Any = object()  # not None, which means something
+
+
 @dataclass(frozen=True)
 class FirstSession:
-    """How a backbone is adapted: plain values. `FirstSession.of` has three presets of them.
+    """How a backbone is adapted: plain values, which a preset has unless they are given.
 
-    >>> FirstSession.of("adaptformer", "paper").learning_rate
+    >>> FirstSession("adaptformer", "paper").learning_rate
     0.03
-    >>> FirstSession.of("vpt", epochs=5).adapter
+    >>> FirstSession("vpt", epochs=5).adapter
     VPT(tokens=5, depth='deep', start='uniform')
 
     Attributes:
         adapter: what is tuned; "auto" for what suits the network.
-        preset: the set of values that these are, or were made from.
+        preset: "default", "paper" or "official": the values of all that is not given.
         optimizer: "adam" or "adamw".
         learning_rate: in the first epoch; it goes down to zero along a cosine, epoch by epoch.
         weight_decay: of the tuned values and the head.
@@ -67,7 +91,7 @@ class FirstSession:
         epochs: passes over the images, at most.
         patience: stop after so many epochs without a gain of held-out accuracy, and keep the best; None:
             train on all images to the end, and keep the last epoch.
-        held_out: the share of every class that is held out; goes with a patience.
+        held_out: the share of every class that is held out; none without a patience.
         head: "cosine" (with a fixed scale of 30) or "linear".
         preprocessing: "own" (that of the weights), "squash" (the whole image to the input size), or "crop"
             (the short side to the input size, centre crop, values from 0 to 1).
@@ -76,60 +100,64 @@ class FirstSession:
 
     adapter: Adapter | str = AUTO
     preset: str = "default"
-    optimizer: Optimizer = "adamw"
-    learning_rate: float = 0.003
-    weight_decay: float = 5e-4
-    batch_size: int = 48
-    epochs: int = 20
-    patience: int | None = 5
-    held_out: float = 0.2
-    head: Head = "cosine"
-    preprocessing: Way = "own"
+    optimizer: Optimizer = OF_PRESET
+    learning_rate: float = OF_PRESET
+    weight_decay: float = OF_PRESET
+    batch_size: int = OF_PRESET
+    epochs: int = OF_PRESET
+    patience: int | None = OF_PRESET
+    held_out: float = OF_PRESET
+    head: Head = OF_PRESET
+    preprocessing: Way = OF_PRESET
     seed: int = 0
 
     def __post_init__(self) -> None:
         if self.preset not in PRESETS:
             raise unknown_name("preset", self.preset, PRESETS)
+        for name, value in PRESETS[self.preset].items():
+            if getattr(self, name) is OF_PRESET:
+                object.__setattr__(self, name, value)
+        if self.patience is None:
+            object.__setattr__(self, "held_out", 0.0)
         if not isinstance(self.adapter, Adapter) and self.adapter != AUTO:
             if self.adapter not in ADAPTERS:
                 raise unknown_name("adapter", self.adapter, [AUTO, *ADAPTERS])
             settings = PRESET_ADAPTERS[self.preset].get(self.adapter, {})
             object.__setattr__(self, "adapter", ADAPTERS[self.adapter](**settings))
+        self._require_possible()
+
+    def _require_possible(self) -> None:
+        """Refuse values that cannot be."""
         for name, known in CHOICES.items():
             if getattr(self, name) not in known:
                 raise unknown_name(name, getattr(self, name), known)
-        for name, least in (("batch_size", 1), ("epochs", 1), ("seed", 0)):
-            value = getattr(self, name)
-            if not isinstance(value, int) or value < least:
-                raise InputError(f"{name} = {value!r} is impossible. Use a whole number ≥ {least}.")
-        if not (0 < self.learning_rate < math.inf and 0 <= self.weight_decay < math.inf):
-            raise InputError(
-                f"learning_rate = {self.learning_rate} with weight_decay = {self.weight_decay} "
-                "is impossible. Use a learning rate > 0 and a weight decay ≥ 0."
-            )
-        if self.patience is not None and (self.patience < 1 or not 0 < self.held_out < 1):
-            raise InputError(
-                f"patience = {self.patience} with held_out = {self.held_out} is impossible. Use a patience "
-                "≥ 1 and a share between 0 and 1, or patience = None."
-            )
-
-    @classmethod
-    def of(cls, adapter: Adapter | str = AUTO, preset: str = "default", **changes: Any) -> Self:
-        """The values of a preset ("default", "paper" or "official"), with changes."""
-        if preset not in PRESETS:
-            raise unknown_name("preset", preset, PRESETS)
-        return cls(adapter=adapter, preset=preset, **{**PRESETS[preset], **changes})
+        patient = self.patience is not None
+        for name, possible, allowed in (
+            ("batch_size", _is_whole(self.batch_size, 1), "a whole number ≥ 1"),
+            ("epochs", _is_whole(self.epochs, 1), "a whole number ≥ 1"),
+            ("patience", not patient or _is_whole(self.patience, 1), "a whole number ≥ 1, or None"),
+            ("seed", _is_whole(self.seed, 0), "a whole number from 0 to 2^63 - 1"),
+            ("learning_rate", _is_number(self.learning_rate) and self.learning_rate > 0, "a number > 0"),
+            ("weight_decay", _is_number(self.weight_decay) and self.weight_decay >= 0, "a number ≥ 0"),
+            (
+                "held_out",
+                not patient or (_is_number(self.held_out) and 0 < self.held_out < 1),
+                "a share between 0 and 1",
+            ),
+        ):
+            if not possible:
+                raise InputError(f"{name} = {getattr(self, name)!r} is impossible. Use {allowed}.")
 
     @classmethod
     def wanted(cls, adapter: Wanted) -> FirstSession | None:
-        """The session that somebody asks for: by an adapter's name, in full, in JSON, or none at all.
+        """The session that somebody asks for: by an adapter's name, by an adapter, in full, or none at all.
 
         >>> FirstSession.wanted("lora").adapter
         LoRA(rank=8, alpha=8.0)
         """
         if adapter is None or isinstance(adapter, FirstSession):
             return adapter
-        return cls.from_dict(adapter) if isinstance(adapter, Mapping) else cls.of(adapter)
+        return cls(adapter)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values; `from_dict` is the inverse."""
@@ -150,6 +178,14 @@ class FirstSession:
         assert isinstance(adapter, Adapter)
         preprocessing = preprocessed(backbone.preprocessing, self.preprocessing)
         return AdaptedBackbone(backbone, adapter, seed=self.seed, preprocessing=preprocessing)
+
+
+def _is_whole(value: object, least: int) -> bool:
+    return isinstance(value, int) and least <= value < 2**63
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)
 
 
 def preprocessed(own: Preprocessing, way: Way) -> Preprocessing:
@@ -202,5 +238,5 @@ def seed_of(*parts: int | str) -> int:
     return int.from_bytes(blake2b(repr(parts).encode(), digest_size=7).digest())
 
 
-Wanted: TypeAlias = str | Adapter | FirstSession | Mapping[str, Any] | None
+Wanted: TypeAlias = str | Adapter | FirstSession | None
 """How people ask for a first session: see `FirstSession.wanted`."""

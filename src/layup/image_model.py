@@ -119,7 +119,8 @@ class ImageModel:
 
     def _settings(self) -> dict[str, Any]:
         """The arguments that make a model like this one, as JSON."""
-        return {} if self.session is None else {"adapter": self.session.to_dict()}
+        wish = None if self.session is None or self.lessons else self.session
+        return {} if wish is None else {"adapter": wish.to_dict()}
 
     def _chosen(self) -> dict[str, Any]:
         """What was chosen while learning, besides the sums, as JSON."""
@@ -150,6 +151,7 @@ class ImageModel:
         else; `checkpoint` names a file from which that goes on, should it be interrupted.
         """
         if self.session is not None and not self.lessons:
+            _ = self.classifier_  # refuses settings that cannot be, before hours are spent
             self._adapt(_listed(images), _checked_labels(labels, images), strict, checkpoint)
         if self.classifier_.needs_samples:
             rows: list[Rows] = []
@@ -190,6 +192,12 @@ class ImageModel:
         would count twice: give the ancestor as `base`, and a + b − base is computed.
         """
         self._require_same(other)
+        for model in (self, other):
+            if model.session is not None and not model.lessons:
+                raise InputError(
+                    "A model that is to tune its backbone first cannot be merged before its first lesson. "
+                    "Let it learn first, or make it without an adapter."
+                )
         theirs = Counter(other.lessons)
         shared = Counter(self.lessons) & theirs
         sums = self.statistics_ + other.statistics_
@@ -292,7 +300,10 @@ class ImageModel:
         header, arrays = storage.read(path, KIND)
         if header["method"] != cls.method:
             raise MismatchError(f"'{path}' holds a {header['method']!r} model, not a {cls.method!r} one.")
-        model = cls(backbone or header["backbone"]["name"], **header["settings"], **reading)
+        settings = dict(header["settings"])
+        if "adapter" in settings:
+            settings["adapter"] = FirstSession.from_dict(settings["adapter"])
+        model = cls(backbone or header["backbone"]["name"], **settings, **reading)
         model._made_with = header["backbone"]
         model._tuned = {
             name.removeprefix(TUNED): array for name, array in arrays.items() if name.startswith(TUNED)
@@ -362,7 +373,7 @@ class ImageModel:
         before = self.backbone_
         adapted = adapt(
             # An earlier first lesson may have got this far, but no further.
-            before.base if isinstance(before, AdaptedBackbone) else before,
+            before.base if isinstance(before, AdaptedBackbone) and before is not self.backbone else before,
             images,
             labels,
             self.session,

@@ -56,6 +56,7 @@ def first_session(path: str | Path, epochs: Sequence[Mapping[str, Any]], kept: i
     axes.plot(numbers, [epoch["loss"] for epoch in epochs], color=COLOURS[1], marker="o", linewidth=2)
     axes.set_ylim(bottom=0)
     axes.set_xlabel("epoch")
+    axes.set_xlim(0.5, len(epochs) + 0.5)
     axes.locator_params(axis="x", integer=True)
     axes.set_ylabel("training loss", color=COLOURS[1])
     axes.axvline(kept, color=INK, linewidth=1, linestyle=":")

@@ -9,7 +9,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 
 def progress_bar(show: bool | None, unit: str = "") -> Progress:
-    """A bar that is gone when done; by default shown only on a terminal. Tasks may have a `note` field."""
+    """A bar that is gone when done; by default shown only on a terminal. Every task needs a `note`."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),

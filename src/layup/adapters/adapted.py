@@ -73,13 +73,19 @@ class AdaptedBackbone(Backbone):
         self._added = [module for module in self.network.modules() if module not in modules]
         self.network.to(self.device)
         self._tuned = [name for name, value in self.network.named_parameters() if value.requires_grad]
+        if not self._tuned:
+            raise InputError(
+                f"{adapter.name!r} finds nothing to tune in {base.name!r}, a {type(base.network).__name__}. "
+                "Use another adapter, or another backbone."
+            )
         self.train(False)
         try:
             self._dry_run()
         except (AttributeError, InputError, TypeError) as error:
+            cause = error.__cause__ if isinstance(error.__cause__, Exception) else error
             raise InputError(
                 f"{adapter.name!r} does not fit into {base.name!r}, a {type(base.network).__name__}: "
-                f"{first_line(error)} Use another adapter ('full' fits all), or another backbone."
+                f"{first_line(cause)} Use another adapter ('full' fits all), or another backbone."
             ) from error
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
@@ -45,8 +46,10 @@ def replace_module(network: nn.Module, name: str, module: nn.Module) -> None:
     setattr(network.get_submodule(parent), leaf, module)
 
 
-def require_positive(adapter: str, **settings: int) -> None:
-    """Refuse settings that are no positive whole numbers."""
+def require_positive(adapter: Adapter, **settings: float) -> None:
+    """Refuse settings that are no positive numbers, or, where whole ones are meant, no whole numbers."""
     for name, value in settings.items():
-        if not isinstance(value, int) or value < 1:
-            raise InputError(f"{adapter} with {name} = {value!r} is impossible. Use a whole number ≥ 1.")
+        whole = isinstance(getattr(type(adapter), name), int)
+        kind = "a whole number ≥ 1" if whole else "a number > 0"
+        if not isinstance(value, int if whole else int | float) or not 0 < value < math.inf:
+            raise InputError(f"{adapter.name} with {name} = {value!r} is impossible. Use {kind}.")

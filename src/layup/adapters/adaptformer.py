@@ -41,7 +41,11 @@ class AdaptFormer(Adapter):
 
     def attach(self, network: nn.Module) -> None:
         """Wrap the MLP of every block, with its norm and scale: the branch reads what comes before them."""
-        require_positive("AdaptFormer", width=self.width)
+        require_positive(self, width=self.width, scale=self.scale)
+        if not 0 <= self.dropout < 1:
+            raise InputError(
+                f"{self.name} with dropout = {self.dropout!r} is impossible. Use a share from 0 to below 1."
+            )
         for name, block in blocks_of(network, self.name):
             place, mlp = _mlp_branch(block, name)
             branch = Beside(mlp, width_of(network), self.width, self.scale, self.dropout)

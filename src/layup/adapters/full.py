@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from layup.adapters.adapter import Adapter
+from layup.adapters.adapter import Adapter, require_positive
 
 
 @dataclass(frozen=True)
@@ -28,4 +28,5 @@ class Full(Adapter):
 
     def attach(self, network: nn.Module) -> None:
         """Let every weight have a gradient."""
+        require_positive(self, pace=self.pace)
         network.requires_grad_(True)

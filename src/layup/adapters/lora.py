@@ -32,7 +32,7 @@ class LoRA(Adapter):
 
     def attach(self, network: nn.Module) -> None:
         """Wrap the projections, whether query, key and value are one or three."""
-        require_positive("LoRA", rank=self.rank)
+        require_positive(self, rank=self.rank, alpha=self.alpha)
         for block_name, block in blocks_of(network, self.name):
             attention = attention_of(block, block_name, self.name)
             for name in PROJECTIONS:

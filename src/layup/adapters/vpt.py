@@ -43,7 +43,7 @@ class VPT(Adapter):
 
     def attach(self, network: nn.Module) -> None:
         """Wrap every block."""
-        require_positive("VPT", tokens=self.tokens)
+        require_positive(self, tokens=self.tokens)
         for setting, value, known in (
             ("VPT depth", self.depth, get_args(Depth)),
             ("VPT start", self.start, get_args(Start)),
