@@ -871,7 +871,7 @@ def test_learn_tunes_the_network_first(here, ok):
     with Image.open("n-adaptation.png") as picture:
         assert min(picture.size) > 300
     assert sorted(path.name for path in Path().glob("*adapting*")) == []
-    info = ok("info", "n.layup").out
+    info = " ".join(ok("info", "n.layup").out.split())
     assert "of 2 kept, loss" in info
     assert "preset default, optimizer adamw, learning rate 0.003, weight decay 0.0005, batch size 48" in info
     assert ok("predict", "n.layup", "test").out
