@@ -115,9 +115,10 @@ def learn(
     layup learn photos/ --to v.layup --backbone vit-nano
     layup learn photos/ --to a.layup --backbone vit-nano --adapt adaptformer
 
-    The photos themselves are not kept. What is: one sum per class and one matrix. With --adapt, also a
-    small set of weights, tuned once to the photos of this first call; that takes minutes to hours, and goes
-    on where it stopped if the same command is given again.
+    The photos themselves are not kept. What is: one sum per class and one matrix.
+    With --adapt, also a small set of weights, tuned once to the photos of this
+    first call. That takes minutes to hours, and goes on where it stopped if the
+    same command is given again.
     """
     from layup import plots
     from layup.adapters import AdaptedBackbone
