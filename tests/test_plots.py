@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -123,3 +125,9 @@ def test_more_methods_than_colours(tmp_path):
     plots.curves(tmp_path / "many.png", many, "Many", "accuracy")
     plots.curves(tmp_path / "fewer.png", dict(list(many.items())[:7]), "Many", "accuracy")
     assert not np.array_equal(pixels(tmp_path / "many.png"), pixels(tmp_path / "fewer.png"))
+
+
+def test_epochs_are_whole_numbers_even_if_there_is_one(tmp_path):
+    draw_first_session_with_nothing_held_out(tmp_path / "p.svg")
+    ticks = re.findall(r"<!-- (\d[\d.]*) -->", (tmp_path / "p.svg").read_text())
+    assert ticks[0] == "1"

@@ -35,7 +35,7 @@ from layup.backbones import Backbone
 from layup.errors import BadImageError, DamagedFileError, DivergedError, InputError, LayupError
 from layup.features import Survey, in_batches, read_ahead, survey
 from layup.first_session import FirstSession, annealed, seed_of, split
-from layup.images import ImageSource, open_image
+from layup.images import ImageSource, open_image, require_one_label_each
 from layup.progress import progress_bar
 
 KIND = "first-session"
@@ -81,8 +81,7 @@ def adapt(
     (2, 7680)
     """
     session = FirstSession() if session is None else session
-    if len(images) != len(labels):
-        raise InputError(f"There are {len(images)} images but {len(labels)} labels. Give one label for each.")
+    require_one_label_each(images, labels)
     _require_several(labels)
     adapted = session.attach(backbone)
     session = replace(session, adapter=adapted.adapter)

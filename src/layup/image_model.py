@@ -26,7 +26,7 @@ from layup.classifier import SumsClassifier
 from layup.errors import BadImageError, ForgetError, InputError, MismatchError
 from layup.features import BadImage, Extractor, Rows
 from layup.first_session import FirstSession, Wanted
-from layup.images import ImageSource
+from layup.images import ImageSource, require_one_label_each
 from layup.statistics import Floats
 
 logger = logging.getLogger(__name__)
@@ -504,6 +504,5 @@ def _checked_labels(labels: Sequence[str], images: Sequence[ImageSource]) -> lis
     for label in labels:
         if not isinstance(label, str) or not label:
             raise InputError(f"Labels are texts that are not empty, but one is {label!r}. Use str(label).")
-    if len(images) != len(labels):
-        raise InputError(f"There are {len(images)} images but {len(labels)} labels. Give one label for each.")
+    require_one_label_each(images, labels)
     return [normalize("NFC", label) for label in labels]  # as class folders are

@@ -13,7 +13,7 @@ import os
 import stat
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from io import BufferedReader
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, runtime_checkable
@@ -112,6 +112,12 @@ def image_digest(source: ImageSource) -> bytes:
     return hashlib.blake2b(
         b"%d %d " % image.size + image.tobytes(), digest_size=32, person=b"layup pixels"
     ).digest()
+
+
+def require_one_label_each(images: Sequence[ImageSource], labels: Sequence[str]) -> None:
+    """Refuse images and labels of different number."""
+    if len(images) != len(labels):
+        raise InputError(f"There are {len(images)} images but {len(labels)} labels. Give one label for each.")
 
 
 def find_images(folder: str | os.PathLike[str]) -> list[Path]:

@@ -57,7 +57,7 @@ def first_session(path: str | Path, epochs: Sequence[Mapping[str, Any]], kept: i
     axes.set_ylim(bottom=0)
     axes.set_xlabel("epoch")
     axes.set_xlim(0.5, len(epochs) + 0.5)
-    axes.locator_params(axis="x", integer=True)
+    axes.locator_params(axis="x", integer=True, min_n_ticks=1)
     axes.set_ylabel("training loss", color=COLOURS[1])
     axes.axvline(kept, color=INK, linewidth=1, linestyle=":")
     accuracies = [epoch["accuracy"] for epoch in epochs]
