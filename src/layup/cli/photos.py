@@ -1,10 +1,7 @@
-"""The command line: typed commands, no logic. PyTorch is imported by those commands that need it."""
+"""Commands for people with photos: learn, predict, evaluate, forget, merge and what belongs to them."""
 
 from __future__ import annotations
 
-import io
-import logging
-import sys
 import time
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -12,49 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from layup import __version__, console, storage
-from layup.errors import InputError, LayupError, StorageError
+from layup import console, storage
+from layup.cli.app import app
+from layup.errors import InputError, StorageError
 
 if TYPE_CHECKING:
     from layup.first_session import FirstSession
     from layup.image_model import Answers
     from layup.model import LayUP
-
-
-def _version(asked: bool) -> None:
-    if asked:
-        console.say(f"layup {__version__}")
-        raise typer.Exit
-
-
-INTERRUPTED = 130
-
-app = typer.Typer(
-    name="layup",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode="rich",
-    pretty_exceptions_enable=False,
-    help="""
-    Teach a frozen pre-trained model new classes for ever: no forgetting, no training, no stored images.
-
-    [bold]Start here[/]
-
-    layup demo                               see it work, offline, in a minute
-    layup learn photos/ --to m.layup         photos/CLASS/*.jpg
-    layup learn more-photos/ --to m.layup    new classes, or more of the old
-    layup predict m.layup holiday/           what is on these?
-    """,
-)
-
-
-@app.callback()
-def layup(
-    version: Annotated[
-        bool, typer.Option("--version", help="Show the version and exit.", callback=_version, is_eager=True)
-    ] = False,
-) -> None:
-    """Only for the options; the text of the help is given above."""
 
 
 Photos = Annotated[
@@ -427,34 +389,6 @@ def demo(
     examples = save_examples(out / "images", tasks[0])
     console.say(f"Done in {time.monotonic() - started:.0f} s. Picture: {picture}. Model: {model}. Try:")
     console.say(f"  layup predict {model} {examples[0].parent}")
-
-
-def main() -> None:
-    """Run a command; every foreseen failure is a sentence and a non-zero exit code."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal without λ shows a question mark
-    # Commands report what was skipped themselves.
-    logging.getLogger("layup.image_model").setLevel(logging.ERROR)
-    try:
-        app()
-    except LayupError as error:
-        console.fail(str(error))
-        sys.exit(1)
-    except OSError as error:
-        console.fail(f"{error.strerror or error}: {error.filename or 'a file or pipe'}")
-        sys.exit(1)
-    except (MemoryError, RuntimeError) as error:
-        if isinstance(error, RuntimeError) and "memory" not in str(error):
-            raise
-        console.fail(
-            "There is not enough memory. Use a smaller k or input size, or fewer photos in a lesson."
-        )
-        sys.exit(1)
-    except SystemExit as done:
-        if done.code == INTERRUPTED:
-            console.fail("Interrupted. What was saved before is unchanged.")
-        raise
 
 
 def _held(path: Path) -> AbstractContextManager[None]:
