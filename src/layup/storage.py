@@ -76,39 +76,27 @@ def write(path: AnyPath, kind: str, header: Mapping[str, Any], arrays: Mapping[s
     """
     ready = {name: _storable(name, array) for name, array in arrays.items()}
     header_text = _sealed_header(kind, header, ready)
-    target = _real(path)
-    temporary = target.parent / f".{target.name}.{secrets.token_hex(8)}.tmp"
-    with locked(path):
-        try:
-            mode = _mode_of_replaced(target)
-            _remove_leftovers(target)
-            # Nobody else may read it before it has the mode of the file that it replaces.
-            first_mode = 0o666 if mode is None else 0o600
-            created = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, first_mode)
-            with os.fdopen(created, "wb") as file:
-                _write_safetensors(file, header_text, ready)
-                file.flush()
-                if mode is not None:
-                    temporary.chmod(mode)
-                os.fsync(file.fileno())
-            with safe_open(temporary, framework="np"):
-                pass  # what cannot be opened (a header above 100 MB, say) must not replace what can
-            temporary.replace(target)
-        except (OSError, SafetensorError) as error:
-            raise StorageError(
-                f"Cannot write '{path}' ({_reason(error)}): what was there before is untouched; "
-                "make sure that the folder is writable and has room, or choose another, and save again"
-            ) from error
-        finally:
-            with suppress(OSError):
-                temporary.unlink(missing_ok=True)
-        try:
-            _flush_folder(target.parent)
-        except OSError as error:
-            raise StorageError(
-                f"'{path}' was written, but its folder could not be flushed to the disk ({_reason(error)}): "
-                "a power cut may still bring the old file back, so check the disk and save again"
-            ) from error
+
+    def fill(file: BinaryIO) -> None:
+        _write_safetensors(file, header_text, ready)
+
+    def check(temporary: Path) -> None:
+        with safe_open(temporary, framework="np"):
+            pass  # what cannot be opened (a header above 100 MB, say) must not replace what can
+
+    _replace(path, fill, check)
+
+
+def write_text(path: AnyPath, text: str) -> None:
+    """Write a text file with the same promise: whatever happens, all of the old or all of the new is there.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_text(f"{folder}/record.json", "{}")
+    ...     Path(f"{folder}/record.json").read_text()
+    '{}'
+    """
+    _replace(path, lambda file: file.write(text.encode()), lambda temporary: None)
 
 
 def read(path: AnyPath, kind: str) -> tuple[dict[str, Any], Arrays]:
@@ -315,6 +303,42 @@ def _write_safetensors(file: BinaryIO, header_text: str, arrays: Arrays) -> None
     file.write(head)
     for name in widest_first:
         file.write(arrays[name].data)
+
+
+def _replace(path: AnyPath, fill: Callable[[BinaryIO], object], check: Callable[[Path], None]) -> None:
+    """Put a new file where another may be: filled and checked beside it, and then moved at once."""
+    target = _real(path)
+    temporary = target.parent / f".{target.name}.{secrets.token_hex(8)}.tmp"
+    with locked(path):
+        try:
+            mode = _mode_of_replaced(target)
+            _remove_leftovers(target)
+            # Nobody else may read it before it has the mode of the file that it replaces.
+            first_mode = 0o666 if mode is None else 0o600
+            created = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, first_mode)
+            with os.fdopen(created, "wb") as file:
+                fill(file)
+                file.flush()
+                if mode is not None:
+                    temporary.chmod(mode)
+                os.fsync(file.fileno())
+            check(temporary)
+            temporary.replace(target)
+        except (OSError, SafetensorError) as error:
+            raise StorageError(
+                f"Cannot write '{path}' ({_reason(error)}): what was there before is untouched; "
+                "make sure that the folder is writable and has room, or choose another, and save again"
+            ) from error
+        finally:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
+        try:
+            _flush_folder(target.parent)
+        except OSError as error:
+            raise StorageError(
+                f"'{path}' was written, but its folder could not be flushed to the disk ({_reason(error)}): "
+                "a power cut may still bring the old file back, so check the disk and save again"
+            ) from error
 
 
 def _mode_of_replaced(target: Path) -> int | None:
