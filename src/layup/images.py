@@ -149,7 +149,7 @@ def class_folders(folder: str | os.PathLike[str]) -> tuple[list[Path], list[str]
     (['1.jpg'], ['tabby'])
     """
     photos = _existing(folder)
-    classes, loose = _visible(photos)
+    classes, loose = visible(photos)
     if not classes:
         found = f"only {len(loose)} files" if loose else "nothing"
         raise InputError(
@@ -157,7 +157,7 @@ def class_folders(folder: str | os.PathLike[str]) -> tuple[list[Path], list[str]
             "Put each class in its own folder: PHOTOS/tabby/1.jpg."
         )
     classes.sort(key=lambda each: each.name)
-    if {each.name.lower() for each in classes} <= PARTS and all(_visible(each)[0] for each in classes):
+    if {each.name.lower() for each in classes} <= PARTS and all(visible(each)[0] for each in classes):
         raise InputError(
             f"{str(photos)!r} holds the parts of a dataset ({', '.join(each.name for each in classes)}), and "
             f"no classes. Did you mean {str(classes[-1])!r}?"
@@ -367,14 +367,14 @@ def _existing(folder: str | os.PathLike[str]) -> Path:
             raise InputError(f"{str(path)!r} is a file, but must be a folder of photos.")
     except OSError as error:
         raise _closed(path, error) from error
-    siblings = [each.name for each in _visible(path.parent)[0]] if path.parent.is_dir() else []
+    siblings = [each.name for each in visible(path.parent)[0]] if path.parent.is_dir() else []
     guess = difflib.get_close_matches(path.name, siblings, n=1)
     hint = f" Did you mean {str(path.parent / guess[0])!r}?" if guess else ""
     raise InputError(f"There is no folder {str(path)!r}.{hint}")
 
 
-def _visible(folder: Path) -> tuple[list[Path], list[Path]]:
-    """The folders and the files directly in a folder, without what is hidden or clutter."""
+def visible(folder: Path) -> tuple[list[Path], list[Path]]:
+    """The folders and the files directly in a folder, in no order, without what is hidden or clutter."""
     folders: list[Path] = []
     files: list[Path] = []
     try:
@@ -395,7 +395,7 @@ def _files_below(folder: Path, above: frozenset[Path]) -> Iterator[Path]:
     here = folder.resolve()
     if here in above:  # a link that leads back up would never end
         return
-    folders, files = _visible(folder)
+    folders, files = visible(folder)
     yield from files
     for each in folders:
         yield from _files_below(each, above | {here})

@@ -1,0 +1,144 @@
+"""Which datasets there are, which of them are here, and whether they are what they should be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from layup import console
+from layup.cli.options import AsJson
+from layup.errors import InputError
+
+if TYPE_CHECKING:
+    from layup.datasets import Report, Source
+
+Data = Annotated[
+    Path,
+    typer.Option(
+        "--data",
+        help="The folder of all data, or the dataset's own folder.",
+        envvar="LAYUP_DATA",
+        metavar="DIR",
+    ),
+]
+Name = Annotated[
+    str, typer.Argument(help="A dataset of `layup datasets`, folder:PATH or domains:PATH.", metavar="NAME")
+]
+HERE = Path("data")
+
+datasets_app = typer.Typer()
+
+
+@datasets_app.callback(invoke_without_command=True)
+def datasets(context: typer.Context, data: Data = HERE) -> None:
+    """List the datasets, their sizes, and what of them is found on disk.
+
+    layup datasets                         what there is, and what is in ./data
+    layup datasets --data /mnt/data        what is in /mnt/data
+    layup datasets check cub200            is it complete, and can every image be read?
+    layup datasets get cifar100            download it, or learn where to get it
+
+    cil and ocl: new classes task by task, ocl with one look at each image. dil: new domains.
+    """
+    if context.invoked_subcommand:
+        return
+    from layup.datasets import DATASETS, data_folder
+
+    data = data_folder(data)
+    rows = []
+    for entry in DATASETS.values():
+        source = entry()
+        train, test = next(iter(source.counts.values()))
+        sizes = [f"{count:,}" if count is not None else "" for count in (source.classes, train, test)]
+        rows.append(
+            [source.name, ", ".join(source.settings), *sizes, str(source.tasks), _found(source, data)]
+        )
+    console.table(["dataset", "settings", "classes", "train", "test", "tasks", "found"], rows)
+    console.say(
+        "Also: folder:PATH, where PATH has train/CLASS and test/CLASS, or just CLASS, which is then split; "
+        "and domains:PATH, where PATH has DOMAIN/train/CLASS and DOMAIN/test/CLASS."
+    )
+
+
+@datasets_app.command()
+def check(
+    name: Name,
+    data: Data = HERE,
+    as_json: AsJson = False,
+) -> None:
+    """Verify a dataset on disk: its layout, its numbers, and that every image can be read.
+
+    layup datasets check cub200 --data /mnt/data
+    layup datasets check domains:photos        also for folders of your own
+
+    Where two sets of numbers are in circulation, either is right, and it says which.
+    Exits with 1 if anything is wrong.
+    """
+    from layup.datasets import check_dataset
+
+    report = check_dataset(name, data)
+    if as_json:
+        console.print_json(report.to_dict())
+    else:
+        console.facts(
+            {
+                "dataset": report.name,
+                "folder": report.folder or "built in",
+                "layout": report.layout,
+                "classes": f"{report.classes:,}",
+                "images": f"{report.train:,} for training, {report.test:,} for testing",
+                "numbers": _numbers(report),
+            }
+        )
+        if report.domains:
+            console.table(
+                ["domain", "train", "test"],
+                [[domain, f"{train:,}", f"{test:,}"] for domain, (train, test) in report.domains.items()],
+            )
+        for problem in report.problems[: console.MANY]:
+            console.say(f"- {problem}")
+        if len(report.problems) > console.MANY:
+            console.say(f"… and {len(report.problems) - console.MANY:,} more; --json lists all.")
+        console.say("All is well." if report.ok else f"Problems: {len(report.problems):,}.")
+    if not report.ok:
+        raise typer.Exit(1)
+
+
+@datasets_app.command()
+def get(name: Name, data: Data = HERE) -> None:
+    """Download a dataset, if that is possible; say where to get it, if not.
+
+    layup datasets get cifar100                169 MB into ./data
+    layup datasets get imagenet-r              how to get it, and where to put it
+    """
+    from layup.datasets import data_folder, source_of
+
+    source, data = source_of(name), data_folder(data)
+    if source.build is not None:
+        console.say(f"{name} is built in: there is nothing to get.")
+        return
+    if (folder := source.find(data)) is None:
+        if source.download is None:
+            source.require(data)  # says what is expected, and where to get it
+        else:
+            source.download(data)
+            folder = source.require(data).folder
+    console.say(f"{name} is in '{folder}'. Check it with: layup datasets check {name} --data '{data}'")
+
+
+def _numbers(report: Report) -> str:
+    if report.matches:
+        return f"those of {report.matches}"
+    return "not the known ones" if report.known else "nothing to compare them with"
+
+
+def _found(source: Source, data: Path) -> str:
+    if source.build is not None:
+        return "built in"
+    try:
+        found = source.locate(data, by_name=True)
+    except InputError:
+        return "unreadable"
+    return "no" if found is None else found.name
