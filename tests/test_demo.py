@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,9 @@ from sklearn.datasets import load_digits
 import layup.demo
 from layup import NMC, LayUP, load_backbone
 from layup.cli import main
-from layup.demo import DigitsTask, demo_models, digits_tasks, run_demo, save_examples
+from layup.datasets import Part, load_dataset
+from layup.demo import demo_models, digits_scenario, digits_tasks, run_demo, save_examples
+from layup.scenarios import class_incremental
 from photos import log_levels_kept
 
 
@@ -22,20 +25,15 @@ def nano():
     return load_backbone("vit-nano")
 
 
-def small(tasks, train=12, test=6):
-    """A few images of each task."""
-    return [
-        DigitsTask(
-            task.classes,
-            (task.train[0][:train], task.train[1][:train]),
-            (task.test[0][:test], task.test[1][:test]),
-        )
-        for task in tasks
-    ]
-
-
-def as_set(images):
-    return {image.tobytes() for image in images}
+def small(tasks=5, train=6):
+    """A few images of each digit to learn, and half of those to test."""
+    digits = load_dataset("digits")
+    places = np.concatenate(
+        [np.flatnonzero(np.array(digits.test.labels) == name)[: train // 2] for name in digits.classes]
+    )
+    part = Part([digits.test.images[i] for i in places], [digits.test.labels[i] for i in places])
+    scenario = class_incremental(replace(digits, test=part), shuffled=False, per_class=train)
+    return replace(scenario, tasks=scenario.tasks[:tasks])
 
 
 # The tasks
@@ -68,12 +66,16 @@ def test_every_digit_is_used_once_with_its_own_label():
     assert trained == pytest.approx(0.6 * len(used), abs=1)
 
 
-def test_the_same_seed_gives_the_same_tasks():
-    one, again, other = digits_tasks(), digits_tasks(), digits_tasks(seed=1)
-    for a, b in zip(one, again, strict=True):
-        np.testing.assert_array_equal(a.train[0], b.train[0])
-        assert a.test[1] == b.test[1]
-    assert as_set(one[0].train[0]) != as_set(other[0].train[0])
+def test_the_tasks_are_those_of_the_scenario():
+    scenario = digits_scenario()
+    for task, plain in zip(scenario.tasks, digits_tasks(), strict=True):
+        assert list(task.classes) == plain.classes
+        for part, places, half in (
+            (scenario.dataset.train, task.train, plain.train),
+            (scenario.dataset.test, task.test, plain.test),
+        ):
+            np.testing.assert_array_equal([part.images[i] for i in places], half[0])
+            assert [part.labels[i] for i in places] == half[1]
 
 
 # The run
@@ -93,19 +95,24 @@ def test_the_demo_compares_three_methods_on_one_backbone(nano, monkeypatch):
 
 def test_averages_are_over_all_tasks_so_far(nano):
     """Each task counts the same, however many images it has, and none is learned before its turn."""
-    tasks = small(digits_tasks()[:3])
-    tasks[1] = DigitsTask(tasks[1].classes, tasks[1].train, (tasks[1].test[0][:2], tasks[1].test[1][:2]))
+    scenario = small(tasks=3)
+    few = replace(scenario.tasks[1], test=scenario.tasks[1].test[:2])
+    scenario = replace(scenario, tasks=(scenario.tasks[0], few, scenario.tasks[2]))
 
     def models():
         return {"nearest": NMC(nano), "layup": LayUP(nano, 2, 1.0)}
 
-    told = list(run_demo(models(), tasks))
+    told = list(run_demo(models(), scenario))
     assert [name for name, _ in told] == ["nearest", "layup"] * 3
+    train, test = scenario.dataset.train, scenario.dataset.test
     for name, twin in models().items():
         values = [value for told_of, value in told if told_of == name]
-        for t, task in enumerate(tasks):
-            twin.learn(*task.train)
-            shares = [np.mean(twin.predict(seen.test[0]) == seen.test[1]) for seen in tasks[: t + 1]]
+        for t, task in enumerate(scenario.tasks):
+            twin.learn([train.images[i] for i in task.train], [train.labels[i] for i in task.train])
+            shares = []
+            for seen in scenario.tasks[: t + 1]:
+                answers = twin.predict([test.images[i] for i in seen.test])
+                shares.append(np.mean(answers == [test.labels[i] for i in seen.test]))
             assert values[t] == pytest.approx(sum(shares) / (t + 1))
 
 
@@ -125,9 +132,9 @@ def test_examples_are_test_images_as_files(tmp_path):
 @pytest.fixture
 def quick_demo(nano, monkeypatch, tmp_path):
     """The demo with the small backbone and a few images, in a folder of its own."""
-    tasks = small(digits_tasks())
+    scenario = small()
     monkeypatch.setattr(layup.demo, "load_backbone", lambda: nano)
-    monkeypatch.setattr(layup.demo, "digits_tasks", lambda: tasks)
+    monkeypatch.setattr(layup.demo, "digits_scenario", lambda: scenario)
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.chdir(tmp_path)
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from layup.features import BadImage
     from layup.image_model import Answers
     from layup.model import LayUP
+    from layup.results import Record
 
 MANY = 40
 """Tables on a screen stop here; piped ones do not."""
@@ -150,6 +151,21 @@ def accuracies(per_class: Mapping[str, float], sizes: Mapping[str, int]) -> None
     worst_first = sorted(per_class.items(), key=lambda item: (item[1], item[0]))
     rows = [[label, f"{sizes[label]:,}", f"{value:.3f}"] for label, value in worst_first]
     table(["class", "images", "accuracy"], rows)
+
+
+def measured(records: Mapping[str, Record], paths: Mapping[str, Path], authors_passes: int) -> None:
+    """What a run has measured, and where its records are."""
+    for name, record in records.items():
+        found = record.summary
+        forgetting = found["forgetting"]
+        words = [f"average accuracy {found['average_accuracy']:.3f}"]
+        words += [] if forgetting is None else [f"forgetting {forgetting:.3f}"]
+        say(f"{f'k = {name}: ' if name else ''}{', '.join(words)}. Record: {paths[name]}")
+    ours = sum(step.forward_passes for step in next(iter(records.values())).steps)
+    say(
+        f"Images through the network: {ours:,}; each test image anew after every task, as in the authors' "
+        f"code, would make it {authors_passes:,}."
+    )
 
 
 def size_of(count: float) -> str:

@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.datasets import load_digits
-from sklearn.model_selection import train_test_split
 
 from layup.backbones import load_backbone
+from layup.datasets import load_dataset
+from layup.experiment import run
 from layup.image_model import ImageModel
-from layup.metrics import accuracy, average_accuracy
+from layup.methods.learner import ONLY
+from layup.methods.models import ModelLearner
+from layup.metrics import average_accuracy
 from layup.model import NMC, LayUP
-
-TASKS = 5
-TRAIN_SHARE = 0.6
+from layup.scenarios import Scenario, class_incremental
 
 
 @dataclass(frozen=True)
@@ -29,25 +30,25 @@ class DigitsTask:
     test: tuple[list[NDArray[np.uint8]], list[str]]
 
 
-def digits_tasks(seed: int = 0) -> list[DigitsTask]:
-    """Scikit-learn's 1,797 digits, 60 % for training, as five tasks: 0 and 1, then 2 and 3, and so on.
+def digits_scenario() -> Scenario:
+    """Scikit-learn's 1,797 digits, 60 % for training, as five tasks: 0 and 1, then 2 and 3, and so on."""
+    return class_incremental(load_dataset("digits"), shuffled=False)
+
+
+def digits_tasks() -> list[DigitsTask]:
+    """The tasks of `digits_scenario` as plain lists, to play with.
 
     >>> [task.classes for task in digits_tasks()][:2]
     [['0', '1'], ['2', '3']]
     """
-    digits = load_digits()
-    images = np.round(digits.images * (255 / 16)).astype(np.uint8)  # 8 × 8 pixels of 17 greys
-    parts = train_test_split(
-        images, digits.target, train_size=TRAIN_SHARE, stratify=digits.target, random_state=seed
-    )
-    train, test, train_labels, test_labels = parts
+    scenario = digits_scenario()
     tasks = []
-    for classes in np.arange(10).reshape(TASKS, -1):
-        halves = []
-        for half, labels in ((train, train_labels), (test, test_labels)):
-            chosen = np.isin(labels, classes)
-            halves.append((list(half[chosen]), [str(label) for label in labels[chosen]]))
-        tasks.append(DigitsTask([str(label) for label in classes], halves[0], halves[1]))
+    for task in scenario.tasks:
+        halves: list[Any] = [
+            ([part.images[place] for place in places], [part.labels[place] for place in places])
+            for part, places in ((scenario.dataset.train, task.train), (scenario.dataset.test, task.test))
+        ]
+        tasks.append(DigitsTask(list(task.classes), *halves))
     return tasks
 
 
@@ -61,15 +62,13 @@ def demo_models() -> dict[str, ImageModel]:
     }
 
 
-def run_demo(models: dict[str, ImageModel], tasks: list[DigitsTask]) -> Iterator[tuple[str, float]]:
+def run_demo(models: dict[str, ImageModel], scenario: Scenario) -> Iterator[tuple[str, float]]:
     """Learn task after task; each time, every method's name and average accuracy on all tasks so far."""
-    for t, task in enumerate(tasks, start=1):
-        for name, model in models.items():
-            model.learn(*task.train)
-            yield (
-                name,
-                average_accuracy([accuracy(seen.test[1], model.predict(seen.test[0])) for seen in tasks[:t]]),
-            )
+    loops = {name: run(ModelLearner(model), scenario) for name, model in models.items()}
+    for _ in scenario.tasks:
+        for name, loop in loops.items():
+            accuracies = next(loop).steps[ONLY].accuracies
+            yield name, average_accuracy([value for value in accuracies if value is not None])
 
 
 def save_examples(folder: Path, task: DigitsTask, count: int = 3) -> list[Path]:

@@ -10,6 +10,7 @@
     ├── DivergedError                   training went wrong
     ├── MismatchError                   two things that do not belong together
     ├── MissingPackageError             an optional package is not installed
+    ├── TaskOverError                   images of a task were read after it was over
     └── StorageError                    a file that cannot be read or written
         ├── DamagedFileError            the file is not what it says it is
         └── NewerFormatError            the file was written by a later layup
@@ -51,6 +52,10 @@ class MismatchError(LayupError):
 
 class MissingPackageError(LayupError):
     """An optional package is not installed."""
+
+
+class TaskOverError(LayupError):
+    """Images of a task were read after it was over: a learner sees each task once."""
 
 
 class StorageError(LayupError):

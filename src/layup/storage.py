@@ -84,11 +84,15 @@ def write(path: AnyPath, kind: str, header: Mapping[str, Any], arrays: Mapping[s
         with safe_open(temporary, framework="np"):
             pass  # what cannot be opened (a header above 100 MB, say) must not replace what can
 
-    _replace(path, fill, check)
+    with locked(path):
+        _remove_leftovers(_real(path))
+        _replace(path, fill, check)
 
 
 def write_text(path: AnyPath, text: str) -> None:
     """Write a text file with the same promise: whatever happens, all of the old or all of the new is there.
+
+    There is no lock: of two who write at once, one wins.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -309,36 +313,34 @@ def _replace(path: AnyPath, fill: Callable[[BinaryIO], object], check: Callable[
     """Put a new file where another may be: filled and checked beside it, and then moved at once."""
     target = _real(path)
     temporary = target.parent / f".{target.name}.{secrets.token_hex(8)}.tmp"
-    with locked(path):
-        try:
-            mode = _mode_of_replaced(target)
-            _remove_leftovers(target)
-            # Nobody else may read it before it has the mode of the file that it replaces.
-            first_mode = 0o666 if mode is None else 0o600
-            created = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, first_mode)
-            with os.fdopen(created, "wb") as file:
-                fill(file)
-                file.flush()
-                if mode is not None:
-                    temporary.chmod(mode)
-                os.fsync(file.fileno())
-            check(temporary)
-            temporary.replace(target)
-        except (OSError, SafetensorError) as error:
-            raise StorageError(
-                f"Cannot write '{path}' ({_reason(error)}): what was there before is untouched; "
-                "make sure that the folder is writable and has room, or choose another, and save again"
-            ) from error
-        finally:
-            with suppress(OSError):
-                temporary.unlink(missing_ok=True)
-        try:
-            _flush_folder(target.parent)
-        except OSError as error:
-            raise StorageError(
-                f"'{path}' was written, but its folder could not be flushed to the disk ({_reason(error)}): "
-                "a power cut may still bring the old file back, so check the disk and save again"
-            ) from error
+    try:
+        mode = _mode_of_replaced(target)
+        # Nobody else may read it before it has the mode of the file that it replaces.
+        first_mode = 0o666 if mode is None else 0o600
+        created = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, first_mode)
+        with os.fdopen(created, "wb") as file:
+            fill(file)
+            file.flush()
+            if mode is not None:
+                temporary.chmod(mode)
+            os.fsync(file.fileno())
+        check(temporary)
+        temporary.replace(target)
+    except (OSError, SafetensorError) as error:
+        raise StorageError(
+            f"Cannot write '{path}' ({_reason(error)}): what was there before is untouched; "
+            "make sure that the folder is writable and has room, or choose another, and save again"
+        ) from error
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+    try:
+        _flush_folder(target.parent)
+    except OSError as error:
+        raise StorageError(
+            f"'{path}' was written, but its folder could not be flushed to the disk ({_reason(error)}): "
+            "a power cut may still bring the old file back, so check the disk and save again"
+        ) from error
 
 
 def _mode_of_replaced(target: Path) -> int | None:

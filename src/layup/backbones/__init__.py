@@ -5,7 +5,7 @@ Hugging Face. `Backbone.from_module` takes a network of your own.
 """
 
 import layup.compat  # noqa: F401  # first, for all modules here: timm imports torchvision
-from layup.backbones.backbone import Activations, Backbone, Layer
+from layup.backbones.backbone import PASSES, Activations, Backbone, Layer, Passes
 from layup.backbones.loading import BACKBONES, full_name, load_backbone
 from layup.backbones.pooling import Pooling
 from layup.backbones.preprocessing import Preprocessing
@@ -13,9 +13,11 @@ from layup.backbones.timm_models import timm_names
 
 __all__ = [
     "BACKBONES",
+    "PASSES",
     "Activations",
     "Backbone",
     "Layer",
+    "Passes",
     "Pooling",
     "Preprocessing",
     "full_name",

@@ -32,6 +32,17 @@ MAP_LAYERS_SHARE = 0.35  # of the depth, for networks of maps, whose depth varie
 _one_pass_at_a_time = threading.Lock()
 
 
+@dataclass
+class Passes:
+    """How many images this process has sent through backbones: to read them, and to train something."""
+
+    reading: int = 0
+    training: int = 0
+
+
+PASSES = Passes()
+
+
 @dataclass(frozen=True)
 class Layer:
     """A module whose output is read, and how many values an image it gives."""
@@ -201,6 +212,7 @@ class Backbone:
             )
         with torch.inference_mode():
             vectors = _read(self.network, self._poolings, self._ready(batch))
+        PASSES.reading += len(batch)
         embedding = vectors[self._embedding]
         layers = tuple(vectors[name] for name in self._names)
         return Activations((*layers, embedding) if self._head_is_layer else layers, embedding)
@@ -208,7 +220,12 @@ class Backbone:
     def embed(self, batch: Tensor) -> Tensor:
         """The embedding alone (B, width), with the way back for gradients, should anything want them."""
         reader = {self._embedding: self._poolings[self._embedding]}
-        return _read(self.network, reader, self._ready(batch))[self._embedding]
+        embedding = _read(self.network, reader, self._ready(batch))[self._embedding]
+        if torch.is_grad_enabled():
+            PASSES.training += len(batch)
+        else:
+            PASSES.reading += len(batch)
+        return embedding
 
     @cached_property
     def fingerprint(self) -> str:

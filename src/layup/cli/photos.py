@@ -11,10 +11,10 @@ import typer
 
 from layup import console, storage
 from layup.cli.app import app
+from layup.cli.options import AsJson, NoCache, Weights, Workers, first_session, number_or_rule
 from layup.errors import InputError, StorageError
 
 if TYPE_CHECKING:
-    from layup.first_session import FirstSession
     from layup.image_model import Answers
     from layup.model import LayUP
 
@@ -24,8 +24,6 @@ Photos = Annotated[
 ]
 Model = Annotated[Path, typer.Argument(help="A .layup file.", metavar="MODEL")]
 Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first bad file instead of skipping it.")]
-NoCache = Annotated[bool, typer.Option("--no-cache", help="Neither read nor write the feature cache.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Lam = Annotated[
     str | None, typer.Option(help="Ridge parameter λ: search (default, the paper's), gcv, or a number.")
 ]
@@ -33,10 +31,6 @@ Balance = Annotated[
     bool | None,
     typer.Option("--balance/--no-balance", help="Treat small and large classes alike. Default: on."),
 ]
-Weights = Annotated[
-    Path | None, typer.Option(help="A weights file for a timm backbone; for an old model, where it is now.")
-]
-Workers = Annotated[int | None, typer.Option(help="Processes that decode photos. Default: by need.", min=0)]
 
 
 @app.command()
@@ -88,7 +82,7 @@ def learn(
     from layup.images import class_folders
     from layup.model import LayUP
 
-    session = _first_session(adapt, preset=preset, epochs=epochs, learning_rate=learning_rate, seed=seed)
+    session = first_session(adapt, preset=preset, epochs=epochs, learning_rate=learning_rate, seed=seed)
     paths, labels = class_folders(photos)
     with _held(to):
         checkpoint = to.with_name(f"{to.name}.adapting")
@@ -105,7 +99,7 @@ def learn(
         else:
             network = load_backbone(backbone or "bundled", weights=weights, input_size=input_size)
             model = LayUP(network, k, adapter=session, cache=not no_cache, workers=workers)
-        model.configure(lam=_number_or_rule(lam), balance=balance)
+        model.configure(lam=number_or_rule(lam), balance=balance)
         tuned_before = model.adapted
         done = model.learn(paths, labels, strict=strict, checkpoint=checkpoint)
         model.save(to)
@@ -271,7 +265,7 @@ def merge(
                     "These models have different rules for λ or balance: the first one's are kept."
                 )
             merged.merge(other, ancestor)
-        merged.configure(lam=_number_or_rule(lam), balance=balance)
+        merged.configure(lam=number_or_rule(lam), balance=balance)
         merged.save(to)
     console.knowledge(to, merged)
 
@@ -366,17 +360,18 @@ def demo(
 ) -> None:
     """See it work, offline: ten digits in five tasks, two new classes at a time, nothing forgotten."""
     from layup import plots
-    from layup.demo import demo_models, digits_tasks, run_demo, save_examples
+    from layup.demo import demo_models, digits_scenario, digits_tasks, run_demo, save_examples
 
     started = time.monotonic()
     _make_folder(out)
-    tasks = digits_tasks()
+    scenario = digits_scenario()
+    tasks = scenario.tasks
     models = demo_models()
     series: dict[str, list[float]] = {name: [] for name in models}
     with console.live_table(
         "Average accuracy on all digits so far", ["task", "new digits", *models], len(tasks) * len(models)
     ) as (add_row, advance):
-        for name, value in run_demo(models, tasks):
+        for name, value in run_demo(models, scenario):
             series[name].append(value)
             advance()
             if name == list(models)[-1]:
@@ -386,7 +381,7 @@ def demo(
     picture, model = out / "curves.png", out / "digits.layup"
     plots.curves(picture, series, "Ten digits, learned two at a time", "average accuracy")
     models[list(models)[-1]].save(model)
-    examples = save_examples(out / "images", tasks[0])
+    examples = save_examples(out / "images", digits_tasks()[0])
     console.say(f"Done in {time.monotonic() - started:.0f} s. Picture: {picture}. Model: {model}. Try:")
     console.say(f"  layup predict {model} {examples[0].parent}")
 
@@ -410,26 +405,6 @@ def _require_same(model: LayUP, path: Path, wanted: dict[str, Any]) -> None:
                 f"'{path}' was made with {flag} {have[option]}, not {value}. A model keeps these for ever: "
                 f"leave {flag} out, or start a new model with another --to."
             )
-
-
-def _first_session(adapt: str | None, **options: Any) -> FirstSession | None:
-    """What the options ask for, in the first place whether at all."""
-    from layup.first_session import FirstSession
-
-    given = {name: value for name, value in options.items() if value is not None}
-    if adapt is not None:
-        return FirstSession(adapt, **given)
-    if given:
-        option = next(iter(given)).replace("_", "-")
-        raise InputError(f"--{option} says how to tune the network: it needs --adapt.")
-    return None
-
-
-def _number_or_rule(text: str | None) -> float | str | None:
-    try:
-        return text if text is None else float(text)
-    except ValueError:
-        return text
 
 
 def _require_usable(answers: Answers, paths: list[Path], strict: bool) -> None:

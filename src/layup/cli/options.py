@@ -1,0 +1,45 @@
+"""Options that several commands have, and what they mean."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from layup.errors import InputError
+
+if TYPE_CHECKING:
+    from layup.first_session import FirstSession
+
+NoCache = Annotated[bool, typer.Option("--no-cache", help="Neither read nor write the feature cache.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+Weights = Annotated[
+    Path | None, typer.Option(help="A weights file for a timm backbone; for an old model, where it is now.")
+]
+Workers = Annotated[int | None, typer.Option(help="Processes that decode photos. Default: by need.", min=0)]
+
+
+def first_session(adapt: str | None, **options: Any) -> FirstSession | None:
+    """What the options ask for, in the first place whether at all."""
+    from layup.first_session import FirstSession
+
+    given = {name: value for name, value in options.items() if value is not None}
+    if adapt is not None:
+        return FirstSession(adapt, **given)
+    if given:
+        option = next(iter(given)).replace("_", "-")
+        raise InputError(f"--{option} says how to tune the network: it needs --adapt.")
+    return None
+
+
+def number_or_rule(text: str | None) -> float | str | None:
+    """A number, if it is one.
+
+    >>> number_or_rule("0.5"), number_or_rule("gcv")
+    (0.5, 'gcv')
+    """
+    try:
+        return text if text is None else float(text)
+    except ValueError:
+        return text

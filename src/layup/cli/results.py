@@ -1,0 +1,253 @@
+"""Commands for people with results: compare runs, and draw them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from layup import console, storage
+from layup.cli.app import app
+from layup.errors import InputError
+from layup.registry import unknown_name
+
+if TYPE_CHECKING:
+    from layup.comparison import Comparison, Difference, Group, Measured
+
+STDOUT = Path("-")
+DEFAULT_METRICS = (
+    "average_accuracy",
+    "mean_of_average_accuracy_curve",
+    "forgetting",
+    "seconds",
+    "forward_passes",
+    "state_bytes",
+)
+# Short headings, and below the table what they stand for: eight columns have to fit on a screen.
+HEADINGS = {
+    "average_accuracy": "A_T",
+    "mean_of_average_accuracy_curve": "mean A_t",
+    "forgetting": "F_T",
+    "forward_passes": "passes",
+    "state_bytes": "state",
+}
+MEANINGS = {
+    "average_accuracy": "A_T: average accuracy after the last task",
+    "mean_of_average_accuracy_curve": "mean A_t: the mean of those after each task",
+    "forgetting": "F_T: average forgetting",
+}
+ONE_RUN = "ᵇ"
+
+Results = Annotated[
+    list[Path],
+    typer.Argument(help="Records of runs, or folders of them, such as results/.", metavar="RESULTS"),
+]
+
+
+class Format(StrEnum):
+    """In which format to draw."""
+
+    png = "png"
+    svg = "svg"
+    both = "both"
+
+
+@app.command()
+def compare(
+    results: Results,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(help="Show this number instead of the usual ones; may be given several times."),
+    ] = None,
+    against: Annotated[
+        str | None, typer.Option(help="Also the difference to this row: its label, or its number from 1.")
+    ] = None,
+    csv: Annotated[
+        Path | None, typer.Option(help="Write CSV to this file; - for CSV on the screen instead of a table.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """Compare runs in a table: the mean over seeds ± its standard error.
+
+    layup compare results/
+    layup compare results/ --against nmc           paired differences
+    layup compare results/ --metric backward_transfer --metric peak_memory
+    layup compare results/ --csv table.csv         every number, by its full name
+
+    Runs that differ in nothing but seeds are one row. A row of a single run has
+    the error of a bootstrap over its test images, marked ᵇ. Differences are
+    between runs of the same seed, so what both share cancels.
+    """
+    from layup import comparison
+    from layup.results import find_records
+
+    if as_json and csv == STDOUT:
+        raise InputError("Give --json or --csv -, not both: each prints something else.")
+    for name in metric or ():
+        if name not in comparison.METRICS:
+            raise unknown_name("metric", name, comparison.METRICS)
+    found = comparison.compare(find_records(results))
+    baseline = None if against is None else found.find(against)
+    exported = tuple(metric or comparison.METRICS)
+    if csv is not None:
+        text = comparison.to_csv(found, exported, baseline)
+        if csv == STDOUT:
+            sys.stdout.write(text)
+        else:
+            storage.write_text(csv, text)
+    if as_json:
+        console.print_json(comparison.to_json(found, exported, baseline))
+    elif csv != STDOUT:
+        _table(found, tuple(metric or DEFAULT_METRICS), baseline)
+    for note in found.notes:
+        console.remark(note)
+    if csv not in (None, STDOUT):
+        console.remark(f"CSV: {csv}")
+
+
+@app.command()
+def plot(
+    results: Results,
+    out: Annotated[Path, typer.Option(help="Folder for the pictures.")] = Path("plots"),
+    against: Annotated[
+        str | None,
+        typer.Option(help="The row to which classes are compared: its label or number. Default: the first."),
+    ] = None,
+    form: Annotated[Format, typer.Option("--format", help="Of the pictures.")] = Format.png,
+) -> None:
+    """Draw runs: accuracy and forgetting over tasks, what is confused, and which classes change.
+
+    layup plot results/ --out pictures/
+    layup plot results/ --against nmc --format svg
+
+    Lines are means over seeds, shades the standard error. Of several experiments,
+    each class is compared to that of the first (or --against); of a single one,
+    the end is compared to when the class was new.
+    """
+    from layup.comparison import compare
+    from layup.results import find_records
+
+    found = compare(find_records(results))
+    baseline = found.groups[0] if against is None else found.find(against)
+    _make_folder(out)
+    for name, draw in _pictures(found, baseline):
+        for ending in ("png", "svg") if form is Format.both else (form.value,):
+            path = out / f"{name}.{ending}"
+            draw(path)
+            console.say(str(path))
+    for note in found.notes:
+        console.remark(note)
+
+
+def _pictures(found: Comparison, baseline: Group) -> Iterator[tuple[str, Callable[[Path], None]]]:
+    """The name of each picture, and what draws it to a path."""
+    from layup import plots
+    from layup.comparison import accuracy_curve, forgetting_curve, over_all_curve
+
+    groups = found.groups
+    curves = {"average accuracy Aₜ": accuracy_curve, "forgetting Fₜ": forgetting_curve}
+    if any(group.run.get("setting") == "dil" for group in groups):
+        curves["mean accuracy of all domains"] = over_all_curve
+    panels = {what: {group.label: group.curve(of) for group in groups} for what, of in curves.items()}
+    yield "over-tasks", partial(plots.over_tasks, panels=panels, title=found.subject)
+    names = _file_names(group.label for group in groups)
+    for group, name in zip(groups, names, strict=True):
+        labels, table = group.confusion()
+        order = "learning" if labels == group.records[0].class_order else "names"
+        title = f"{group.label}, after the last task; classes in the order of {order}"
+        yield f"confusion-{name}", partial(plots.confusion_matrix, labels=labels, table=table, title=title)
+    base = names[groups.index(baseline)]
+    ends = baseline.per_class()
+    if len(groups) == 1:
+        title = f"{baseline.label}: from when a class was new to the end"
+        first = baseline.per_class(first=True)
+        yield f"per-class-{base}", partial(plots.per_class_change, before=first, after=ends, title=title)
+    for group, name in zip(groups, names, strict=True):
+        after = group.per_class()
+        if group is not baseline and ends.keys() & after.keys():  # not those of other data
+            title = f"{group.label}, compared to {baseline.label}"
+            draw = partial(plots.per_class_change, before=ends, after=after, title=title)
+            yield f"per-class-{name}-vs-{base}", draw
+
+
+def _file_names(labels: Iterable[str]) -> list[str]:
+    """A file name for each label, all different; also where upper and lower case are the same.
+
+    >>> _file_names(["layup k=6", "nmc/a", "nmc a", "NMC a"])
+    ['layup-k=6', 'nmc-a', 'nmc-a-2', 'NMC-a-3']
+    """
+    found: list[str] = []
+    seen: dict[str, int] = {}
+    for label in labels:
+        name = "".join(letter if letter.isalnum() or letter in "-_.=" else "-" for letter in label)
+        count = seen[name.lower()] = seen.get(name.lower(), 0) + 1
+        found.append(name if count == 1 else f"{name}-{count}")
+    return found
+
+
+def _table(found: Comparison, names: Sequence[str], baseline: Group | None) -> None:
+    """The table, and below it what its marks mean."""
+    from layup.comparison import difference
+
+    headings = [HEADINGS.get(name, name.replace("_", " ")) for name in names]
+    columns = ["run", *found.mixed, "seeds", *headings]
+    columns += [] if baseline is None else [f"A_T − {baseline.label}"]
+    rows, marked = [], False
+    for i, group in enumerate(found.groups):
+        measured = {name: group.measure(name) for name in names}
+        row = [group.label, *(values[i] for values in found.mixed.values()), str(len(group.records))]
+        row += [_cell(name, value) for name, value in measured.items()]
+        overs = [value.over for value in measured.values()]
+        if baseline is not None:
+            gap = None if group is baseline else difference(group, baseline)
+            row.append("" if gap is None else _gap(gap))
+            overs.append(None if gap is None else gap.over)
+        marked |= "images" in overs
+        rows.append(row)
+    console.table(columns, rows)
+    if meanings := [MEANINGS[name] for name in names if name in MEANINGS]:
+        console.say("; ".join(meanings) + ".")
+    if any(len(group.records) > 1 for group in found.groups):
+        console.say("± is the standard error over seeds.")
+    if marked:
+        console.say(
+            f"{ONE_RUN} One run: the standard error (and 95 % interval) over its test images, by bootstrap."
+        )
+
+
+def _cell(name: str, value: Measured) -> str:
+    """A number as people read it, with its error."""
+    from layup.comparison import COSTS
+
+    if value.mean is None:
+        return "–"
+    if name.endswith(("_bytes", "_memory")):
+        return console.size_of(value.mean)
+    if name.endswith("seconds"):
+        return f"{value.mean:,.1f}" if value.mean < 100 else f"{value.mean:,.0f}"
+    if name in COSTS:
+        return f"{value.mean:,.0f}"
+    return f"{value.mean:.3f}{_error(value.error, value.over)}"
+
+
+def _gap(gap: Difference) -> str:
+    interval = "" if gap.low is None or gap.high is None else f" [{gap.low:+.3f}, {gap.high:+.3f}]"
+    return f"{gap.mean:+.3f}{_error(gap.error, gap.over)}{interval}"
+
+
+def _error(error: float | None, over: str | None) -> str:
+    return "" if error is None else f" ± {error:.3f}{ONE_RUN if over == 'images' else ''}"
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"Cannot make the folder '{folder}' ({error.strerror}). Choose another --out."
+        ) from error

@@ -1,0 +1,235 @@
+"""The command of researchers: run a method on a dataset, task after task."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from layup import console
+from layup.cli.app import app
+from layup.cli.options import NoCache, Weights, Workers, first_session, number_or_rule
+from layup.errors import InputError
+
+if TYPE_CHECKING:
+    from layup.experiment import Experiment
+    from layup.image_model import Reading
+    from layup.results import Record
+    from layup.scenarios import Scenario
+
+
+@app.command()
+def run(
+    dataset: Annotated[
+        str, typer.Option(help="A name that `layup datasets` lists, folder:PATH or domains:PATH.")
+    ],
+    setting: Annotated[
+        str | None,
+        typer.Option(help="cil (new classes), dil (new domains) or ocl (a stream). Default: by dataset."),
+    ] = None,
+    method: Annotated[str, typer.Option(help="layup, nmc or laynmc.")] = "layup",
+    tasks: Annotated[int | None, typer.Option(help="How many tasks. Default: as usual for the data.")] = None,
+    seed: Annotated[
+        str, typer.Option(help="Of the order of classes, or several: 1993,1994 or 1993-1995.")
+    ] = "1993",
+    backbone: Annotated[
+        str, typer.Option(help="bundled, vit-nano, any timm name with its tag, or hf:NAME.")
+    ] = "bundled",
+    weights: Weights = None,
+    input_size: Annotated[int | None, typer.Option(help="Side of the square input, in pixels.")] = None,
+    k: Annotated[
+        str | None,
+        typer.Option(help="How many of the last layers, or several: 1,6 or 1-12. Default: the backbone's."),
+    ] = None,
+    lam: Annotated[
+        str | None,
+        typer.Option(help="Ridge parameter λ: search (default), gcv (default in ocl), or a number."),
+    ] = None,
+    balance: Annotated[
+        bool | None,
+        typer.Option("--balance/--no-balance", help="Treat small and large classes alike. Default: off."),
+    ] = None,
+    adapt: Annotated[
+        str | None,
+        typer.Option(help="Tune the network to the first task: auto, adaptformer, ssf, vpt, lora or full."),
+    ] = None,
+    preset: Annotated[
+        str, typer.Option(help="How images are made ready and networks tuned: default, paper or official.")
+    ] = "default",
+    epochs: Annotated[int | None, typer.Option(help="Passes over the first task when tuning.", min=1)] = None,
+    learning_rate: Annotated[float | None, typer.Option(help="How fast to tune.")] = None,
+    adapter_seed: Annotated[
+        int | None, typer.Option(help="Of all that is random when tuning. Default: as --seed.", min=0)
+    ] = None,
+    first: Annotated[
+        int | None, typer.Option(help="Classes in the first task, if other than in the rest.", min=1)
+    ] = None,
+    uneven: Annotated[
+        str | None, typer.Option(help="Which task takes what is left over: first or last.")
+    ] = None,
+    shuffle: Annotated[
+        bool | None,
+        typer.Option("--shuffle/--no-shuffle", help="Let the seed order the classes. Default: as usual."),
+    ] = None,
+    order: Annotated[
+        str | None, typer.Option(help="Of domains: a,b,c, or 'shuffled' (by the seed). Default: the paper's.")
+    ] = None,
+    per_class: Annotated[
+        int | None, typer.Option(help="Learn only so many training images a class.", min=1)
+    ] = None,
+    batch: Annotated[int | None, typer.Option(help="Images at a time in ocl. Default: 10.", min=1)] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Where the datasets are. Default: $LAYUP_DATA, or ./data.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder of the records.")] = Path("results"),
+    again: Annotated[bool, typer.Option("--again", help="Run it anew, even if it is finished.")] = False,
+    no_cache: NoCache = False,
+    workers: Workers = None,
+) -> None:
+    """Run a method over the tasks of a dataset, and keep a record of all that it measures.
+
+    layup run --dataset digits                       offline, in a minute
+    layup run --dataset digits --k 1,6 --seed 1993-1995
+    layup run --dataset digits-styles --setting dil --method nmc
+    layup run --dataset digits --setting ocl --batch 1 --lam 1
+    layup run --dataset folder:photos --tasks 5      photos/train/CLASS, photos/test/CLASS
+    layup run --dataset cifar100 --setting cil --method layup --tasks 10 --seed 1993 \\
+        --backbone vit_base_patch16_224.augreg2_in21k_ft_in1k --adapt adaptformer
+
+    The same command goes on where it was interrupted, and does not repeat what is finished. Then:
+    layup compare results/                           a table
+    layup plot results/                              pictures
+    """
+    from layup.backbones import load_backbone
+    from layup.datasets import load_dataset
+    from layup.experiment import Experiment, prepared
+    from layup.methods import DepthsMethod, method_from
+
+    depths = None if k is None else _numbers(k, "--k")
+    options: dict[str, Any] = {"k": depths and depths[0], "lam": number_or_rule(lam), "balance": balance}
+    given = {name: value for name, value in options.items() if value is not None}
+    chosen = method_from(method, given)
+    if depths and len(depths) > 1:
+        if method != "layup":
+            raise InputError(f"Several --k at once are for the method 'layup', not for {method!r}. Give one.")
+        chosen = DepthsMethod.with_options(
+            {"depths": tuple(depths), **{n: v for n, v in given.items() if n != "k"}}
+        )
+    network = prepared(load_backbone(backbone, weights=weights, input_size=input_size), preset)
+    domains = None if order in (None, "shuffled") else [name.strip() for name in str(order).split(",")]
+    for number in _numbers(seed, "--seed"):
+        loaded = load_dataset(dataset, data, seed=number, order=domains)
+        session = first_session(
+            adapt,
+            preset=preset if adapt else None,
+            epochs=epochs,
+            learning_rate=learning_rate,
+            seed=(number if adapter_seed is None else adapter_seed) if adapt else adapter_seed,
+        )
+        cut = {"first": first, "uneven": uneven, "shuffled": shuffle, "order": order, "batch": batch}
+        scenario = _scenario(loaded, setting, tasks, number, per_class, preset, cut)
+        reading: Reading = {"cache": not no_cache, "workers": workers}
+        _show(Experiment(scenario, chosen, network, out, session, preset, reading), again)
+
+
+def _scenario(
+    dataset: Any,
+    setting: str | None,
+    tasks: int | None,
+    seed: int,
+    per_class: int | None,
+    preset: str,
+    cut: dict[str, Any],
+) -> Scenario:
+    """The tasks that the options ask for; options that the setting does not have are refused."""
+    from layup.registry import unknown_name
+    from layup.scenarios import SETTINGS, STREAM_BATCH, class_incremental, domain_incremental, online
+
+    setting = setting or ("dil" if dataset.domains else "cil")
+    if setting not in SETTINGS:
+        raise unknown_name("setting", setting, SETTINGS)
+    flags = {
+        "first": "--first",
+        "uneven": "--uneven",
+        "shuffled": "--shuffle",
+        "order": "--order",
+        "batch": "--batch",
+    }
+    mine = {"cil": {"first", "uneven", "shuffled"}, "dil": {"order"}}
+    mine["ocl"] = {*mine["cil"], "batch"}
+    for option, value in cut.items():
+        if value is not None and option not in mine[setting]:
+            belongs = next(name for name in SETTINGS if option in mine[name])
+            raise InputError(f"{flags[option]} is for the setting {belongs!r}, and this is {setting!r}.")
+    if setting == "dil":
+        if tasks is not None and tasks != len(dataset.domains):
+            raise InputError(
+                f"In the setting 'dil' each of {len(dataset.domains)} domains is a task. Leave --tasks out."
+            )
+        return domain_incremental(dataset, seed, shuffled=cut["order"] == "shuffled", per_class=per_class)
+    classes = {name: cut[name] for name in mine["cil"]}
+    if classes["shuffled"] is None and preset == "official":
+        classes["shuffled"] = True  # the authors' code always shuffles, VTAB too
+    if setting == "ocl":
+        stream = STREAM_BATCH if cut["batch"] is None else cut["batch"]
+        return online(dataset, tasks, seed, batch=stream, per_class=per_class, **classes)
+    return class_incremental(dataset, tasks, seed, per_class=per_class, **classes)
+
+
+def _show(experiment: Experiment, again: bool) -> None:
+    """Run, with a table that grows, and say what came out."""
+    from layup.comparison import authors_passes
+
+    done = None if again else experiment.finished()
+    if done:
+        console.remark("This run is finished already (--again runs it anew):")
+        for name, path in experiment.paths.items():
+            console.remark(f"  {path}: average accuracy {done[name].summary['average_accuracy']:.3f}")
+        return
+    scenario = experiment.scenario
+    variants = list(experiment.blank)
+    method = next(iter(experiment.blank.values())).run["method"]
+    title = f"{scenario.dataset.name}, {scenario.setting}, {method}, seed {scenario.seed}"
+    names = [f"A_t, k = {name}" if name else "A_t" for name in variants]
+    extra = ["F_t", "λ"] if len(variants) == 1 else []
+    columns = ["task", "images", *names, *extra, "learn s", "predict s", "passes"]
+    shown = 0
+    records: dict[str, Record] = {}
+    with console.live_table(title, columns, len(scenario.tasks)) as (add_row, advance):
+        for records in experiment.go(again=again):
+            while shown < len(next(iter(records.values())).steps):
+                add_row(*_row(records, shown))
+                advance()
+                shown += 1
+    console.measured(records, experiment.paths, authors_passes(next(iter(records.values()))))
+
+
+def _row(records: dict[str, Record], task: int) -> list[str]:
+    from layup.metrics import average_accuracy_curve, forgetting_curve
+
+    first = next(iter(records.values()))
+    step = first.steps[task]
+    row = [first.tasks[task].name, f"{first.tasks[task].train:,}"]
+    row += [f"{average_accuracy_curve(record.matrix)[task]:.3f}" for record in records.values()]
+    if len(records) == 1:
+        forgotten = forgetting_curve(first.matrix)[task]
+        lam = step.chosen.get("lambda")
+        row += ["" if task == 0 else f"{forgotten:.3f}", "" if lam is None else f"{lam:.3g}"]
+    return [*row, f"{step.learn_seconds:.1f}", f"{step.predict_seconds:.1f}", f"{step.forward_passes:,}"]
+
+
+def _numbers(text: str, option: str) -> list[int]:
+    """Numbers and ranges of them.
+
+    >>> _numbers("1-3,6", "--k")
+    [1, 2, 3, 6]
+    """
+    found: list[int] = []
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?", part)
+        if not match or (match[2] and int(match[2]) < int(match[1])):
+            raise InputError(f"{option} {text!r} cannot be read. Write numbers, such as 6 or 1,6 or 1-12.")
+        found += range(int(match[1]), int(match[2] or match[1]) + 1)
+    return list(dict.fromkeys(found))

@@ -1,0 +1,500 @@
+"""Records of runs → rows to compare: repeats put together, means with their errors, paired differences.
+
+Two runs are repeats of one experiment if they differ in nothing but seeds. Each experiment is a `Group` with
+a short label, which tells what sets it apart from the others.
+
+An error is never of two kinds at once: over seeds where an experiment was repeated, over test images (a
+bootstrap) where it was run once; `Measured.over` says which.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from layup import metrics
+from layup.errors import InputError, MismatchError
+from layup.metrics import Band, Curve
+from layup.registry import unknown_name
+from layup.results import Record
+
+Over = Literal["seeds", "images"] | None
+
+ACCURACIES = tuple(metrics.summary(np.empty((0, 0)), []))
+"""The names of the numbers that a record sums up."""
+
+# A record keeps the last answers only, so only these can be bootstrapped. True: every image counts the same.
+FROM_LAST_ANSWERS = {
+    "average_accuracy": False,
+    "mean_over_all_tasks": False,
+    "sample_weighted_accuracy": True,
+    "sample_weighted_over_all_tasks": True,
+}
+
+
+def authors_passes(record: Record) -> int:
+    """How many images the authors' protocol would have sent through the backbone to read them.
+
+    Each training image once, and the tests of each task after that task and every later one; in DIL too, as
+    their code asks the domains seen so far. Passes to train an adapter are not among them.
+    """
+    last = len(record.tasks)
+    return sum(task.train + task.test * (last - i) for i, task in enumerate(record.tasks))
+
+
+def _peak(record: Record) -> int | None:
+    known = [step.peak_memory for step in record.steps if step.peak_memory is not None]
+    return max(known, default=None)
+
+
+COSTS: dict[str, Callable[[Record], float | None]] = {
+    "seconds": lambda record: sum(step.learn_seconds + step.predict_seconds for step in record.steps),
+    "learn_seconds": lambda record: sum(step.learn_seconds for step in record.steps),
+    "predict_seconds": lambda record: sum(step.predict_seconds for step in record.steps),
+    "forward_passes": lambda record: sum(step.forward_passes for step in record.steps),
+    "training_passes": lambda record: sum(step.training_passes for step in record.steps),
+    "authors_forward_passes": authors_passes,
+    "peak_memory": _peak,
+    "state_bytes": lambda record: record.steps[-1].state_bytes,
+}
+"""What a run took, by name; times and counts are those of the whole run."""
+
+METRICS = (*ACCURACIES, *COSTS)
+"""All that `Group.measure` knows."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A mean over runs and its standard error; None where it is undefined.
+
+    over: what the error is over, "seeds" or (for a single run) test "images".
+    """
+
+    mean: float | None
+    error: float | None = None
+    over: Over = None
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How much better one experiment's A_T is than another's, and how sure that is.
+
+    over: "seeds": the mean and standard error over pairs of runs of one seed. "images": one pair, with the
+    standard error and the 95 % interval (low, high) of a paired bootstrap over its test images.
+    """
+
+    mean: float
+    error: float | None
+    over: Over
+    pairs: int
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class Group:
+    """An experiment: runs that differ only in their seeds."""
+
+    label: str
+    records: list[Record]
+
+    @property
+    def run(self) -> dict[str, Any]:
+        """What its runs have in common: all but the seeds."""
+        return without_seeds(self.records[0].run)
+
+    @property
+    def seeds(self) -> list[Any]:
+        """The seed of each run."""
+        return [record.run.get("seed") for record in self.records]
+
+    def measure(self, name: str) -> Measured:
+        """The mean over runs of one of `METRICS`, with its error."""
+        if name not in METRICS:
+            raise unknown_name("metric", name, METRICS)
+        values = [COSTS[name](record) if name in COSTS else record.summary[name] for record in self.records]
+        known = [value for value in values if value is not None]
+        if len(known) < len(values):
+            return Measured(None)
+        mean = float(np.mean(known))
+        if len(known) > 1:
+            return Measured(mean, metrics.standard_error(known), "seeds")
+        if name in FROM_LAST_ANSWERS:
+            right, tasks = _right(self.records[0])
+            found = metrics.bootstrap(right, tasks, by_image=FROM_LAST_ANSWERS[name])
+            return Measured(mean, found.standard_error, "images")
+        return Measured(mean)
+
+    def curve(self, of: Callable[[Record], Curve]) -> Band:
+        """The mean and the standard error over runs of a curve, such as `accuracy_curve`."""
+        return metrics.band([of(record) for record in self.records])
+
+    def per_class(self, *, first: bool = False) -> dict[str, float]:
+        """The accuracy of each class after the last task, or when it was first asked; the mean over runs."""
+        found: dict[str, list[float]] = {}
+        for record in self.records:
+            steps = [step.per_class for step in record.steps]
+            ordered = steps[::-1] if first else steps
+            last = {name: value for step in ordered for name, value in step.items()}
+            for name, value in last.items():
+                found.setdefault(name, []).append(value)
+        return {
+            name: float(np.mean(values)) for name, values in found.items() if len(values) == len(self.records)
+        }
+
+    def confusion(self) -> tuple[list[str], NDArray[np.int64]]:
+        """Classes, and how often each was called what after the last task, summed over runs.
+
+        The classes are in the order of learning if that was the same in all runs, and sorted otherwise.
+        """
+        orders = [record.class_order for record in self.records]
+        same = all(order == orders[0] for order in orders)
+        names = list(orders[0]) if same else sorted(set().union(*orders))
+        table = np.zeros((len(names), len(names)), np.int64)
+        for record in self.records:
+            classes = np.array(record.class_order)
+            table += metrics.confusion(classes[record.truth], classes[record.answers], names)[1]
+        return names, table
+
+
+def accuracy_curve(record: Record) -> Curve:
+    """A_t of a run."""
+    return metrics.average_accuracy_curve(record.matrix)
+
+
+def forgetting_curve(record: Record) -> Curve:
+    """F_t of a run."""
+    return metrics.forgetting_curve(record.matrix)
+
+
+def over_all_curve(record: Record) -> Curve:
+    """The mean over all domains after each task; NaN where they were not all asked."""
+    return metrics.mean_over_all_curve(record.matrix)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Experiments in the order in which they were given, and what to bear in mind when comparing them."""
+
+    groups: list[Group]
+    notes: list[str]
+
+    def find(self, text: str) -> Group:
+        """The group of this label or, failing that, of this number, counted from 1."""
+        for group in self.groups:
+            if group.label == text:
+                return group
+        if text.isdecimal() and 0 < int(text) <= len(self.groups):
+            return self.groups[int(text) - 1]
+        labels = [group.label for group in self.groups]
+        raise unknown_name(f"row (labels, or numbers from 1 to {len(labels)})", text, labels)
+
+    @property
+    def subject(self) -> str:
+        """What all have in common, for a title: the dataset and the setting, as far as they are the same."""
+        run = self.groups[0].run
+        words = {"data": _short_dataset(run.get("dataset")), "setting": run.get("setting")}
+        return ", ".join(str(word) for name, word in words.items() if word and name not in self.mixed)
+
+    @property
+    def mixed(self) -> dict[str, list[str]]:
+        """The dataset and the setting of each group, if they are not the same in all of them."""
+        columns = {
+            "data": [_data_name(group.run) for group in self.groups],
+            "setting": [str(group.run.get("setting")) for group in self.groups],
+        }
+        return {name: values for name, values in columns.items() if len(set(values)) > 1}
+
+
+def compare(records: Iterable[Record]) -> Comparison:
+    """Put repeats together, and find a short label for each experiment.
+
+    >>> compare([])
+    Traceback (most recent call last):
+    layup.errors.InputError: There is nothing to compare: no records were given.
+    """
+    grouped: dict[str, dict[str, Record]] = {}
+    notes = []
+    for record in records:
+        if not record.finished:
+            raise InputError(
+                f"The run '{record.name}' is not finished: {len(record.steps)} of {len(record.tasks)} tasks."
+            )
+        repeats = grouped.setdefault(_canonical(without_seeds(record.run)), {})
+        known = repeats.setdefault(_canonical(record.run), record)
+        if known.matrix.tobytes() != record.matrix.tobytes() or known.answers != record.answers:
+            notes.append(f"The run '{record.name}' is there twice, with other numbers: the first one counts.")
+    if not grouped:
+        raise InputError("There is nothing to compare: no records were given.")
+    members = [list(repeats.values()) for repeats in grouped.values()]
+    names = labels([group[0].run for group in members])
+    found = Comparison([Group(name, group) for name, group in zip(names, members, strict=True)], notes)
+    for what, values in found.mixed.items():
+        several = ", ".join(dict.fromkeys(values))
+        notes.append(f"Not the same {what} ({several}): only rows of one {what} can be compared.")
+    if len({frozenset(map(str, group.seeds)) for group in found.groups}) > 1:
+        notes.append("Not all were run with the same seeds: --against compares those of the seeds in common.")
+    return found
+
+
+def difference(group: Group, baseline: Group) -> Difference:
+    """How much better a group's A_T is than the baseline's, run against run of the same seed.
+
+    What two runs share, such as the order of classes and the test images, then cancels.
+    """
+    ours, theirs = _by_seed(group), _by_seed(baseline)
+    common = [seed for seed in ours if seed in theirs]
+    if not common:
+        raise MismatchError(
+            f"'{group.label}' and '{baseline.label}' have no seed in common ({_listed(ours)}; "
+            f"{_listed(theirs)}), so no runs that can be paired. Run both with the same seeds."
+        )
+    found = []
+    for seed in common:
+        for record in (*ours[seed], *theirs[seed]):
+            _require_same_tests(record, theirs[seed][0], group, baseline)
+        found.append(_average(ours[seed]) - _average(theirs[seed]))
+    mean = float(np.mean(found))
+    if len(common) > 1:
+        return Difference(mean, metrics.standard_error(found), "seeds", len(common))
+    a, b = ours[common[0]], theirs[common[0]]
+    if len(a) > 1 or len(b) > 1:
+        return Difference(mean, None, None, 1)
+    right, tasks = _right(a[0])
+    if tasks.tolist() != _right(b[0])[1].tolist():
+        raise MismatchError(
+            f"'{group.label}' and '{baseline.label}' divide the test images among tasks in different ways, "
+            "so a single pair of runs has no paired error. Run both with two seeds or more."
+        )
+    interval = metrics.paired_bootstrap(right, _right(b[0])[0], tasks)
+    return Difference(mean, interval.standard_error, "images", 1, interval.low, interval.high)
+
+
+def to_json(
+    comparison: Comparison, names: Sequence[str] = METRICS, baseline: Group | None = None
+) -> dict[str, Any]:
+    """The comparison as JSON: for each group what was run, and each metric by its full name."""
+    rows = []
+    for group in comparison.groups:
+        row: dict[str, Any] = {
+            "label": group.label,
+            "runs": len(group.records),
+            "seeds": group.seeds,
+            "run": group.run,
+            "metrics": {name: asdict(group.measure(name)) for name in names},
+        }
+        if baseline is not None:
+            row["difference"] = None if group is baseline else asdict(difference(group, baseline))
+        rows.append(row)
+    against = {} if baseline is None else {"against": baseline.label}
+    return {**against, "rows": rows, "notes": comparison.notes}
+
+
+def to_csv(comparison: Comparison, names: Sequence[str] = METRICS, baseline: Group | None = None) -> str:
+    """The comparison as CSV, a line a group: what was run, each metric, its error, and over what that is."""
+    lines = []
+    for row in to_json(comparison, names, baseline)["rows"]:
+        line = {"label": row["label"], "runs": row["runs"], "seeds": " ".join(map(str, row["seeds"]))}
+        line |= {f"run.{name}": value for name, value in _facts(row["run"]).items()}
+        for name, found in (row["metrics"] | {"difference": row.get("difference") or {}}).items():
+            if name == "difference" and baseline is None:
+                continue
+            line |= {
+                name: found.get("mean"),
+                f"{name}.standard_error": found.get("error"),
+                f"{name}.error_over": found.get("over"),
+            }
+        lines.append(line)
+    columns = list(dict.fromkeys(name for line in lines for name in line))
+    # What was run comes before what was measured, also where groups do not have the same options.
+    columns.sort(key=lambda name: name not in ("label", "runs", "seeds") and not name.startswith("run."))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(lines)
+    return text.getvalue()
+
+
+def without_seeds(run: Mapping[str, Any]) -> dict[str, Any]:
+    """All that decides a run's numbers but the seeds, wherever they are.
+
+    >>> without_seeds({"method": "layup", "seed": 1993, "adapter": {"epochs": 20, "seed": 0}})
+    {'method': 'layup', 'adapter': {'epochs': 20}}
+    """
+    return {
+        name: without_seeds(value) if isinstance(value, Mapping) else value
+        for name, value in run.items()
+        if name != "seed"
+    }
+
+
+# What is said first; the rest follows in the order of the record. A dot stands for all below.
+ORDER = ("options.", "adapter", "adapter.", "preset", "backbone.", "dataset", "data", "setting", "tasks")
+
+# A detail is worth saying only where two experiments have the same of what it is a detail of.
+DETAIL_OF = {
+    "data": "dataset",
+    "backbone.fingerprint": "backbone.name",
+    "backbone.pixels": "backbone.name",
+}
+
+
+def labels(runs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A short label for each of several different runs: its method, and what sets it apart from the others.
+
+    >>> runs = [{"method": "layup", "tasks": 5, "options": {"k": k, "balance": True}} for k in (1, 6)]
+    >>> labels([*runs, {"method": "nmc", "tasks": 5, "options": {}}])
+    ['layup k=1', 'layup k=6', 'nmc']
+    """
+    facts = [_facts(without_seeds(run)) for run in runs]
+    _shorten_backbones(facts)
+    keys = sorted(dict.fromkeys(key for own in facts for key in own), key=_rank)
+    words = [[str(own.get("method", "run"))] for own in facts]
+    for key in keys:
+        parent = DETAIL_OF.get(key, "adapter" if key.startswith("adapter.") else None)
+        for i, own in enumerate(facts):
+            alike = [other for other in facts if key in other and (not parent or _same(other, own, parent))]
+            if key in own and any(not _same(other, own, key) for other in alike):
+                words[i].append(_word(key, own[key]))
+    found = [_joined(each) for each in words]
+    # What one has and another lacks tells nothing of most, but may be all that tells two apart.
+    for i, own in enumerate(facts):
+        twins = [j for j, label in enumerate(found) if label == found[i]]
+        lacking = [key for key in keys if any(not _same(facts[j], own, key) for j in twins)]
+        words[i] += [_word(key, own.get(key)) or f"no {key.rpartition('.')[2]}" for key in lacking]
+    found = [_joined(each) for each in words]
+    return [
+        label if found.count(label) == 1 else f"{label} ({found[: i + 1].count(label)})"
+        for i, label in enumerate(found)
+    ]
+
+
+def _facts(run: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    """A run as one level of names, such as options.k; an adapter is its name, and its settings."""
+    found: dict[str, Any] = {}
+    for name, value in run.items():
+        key = f"{above}{name}"
+        if key == "adapter" and isinstance(value, Mapping):
+            inner = value.get("adapter")
+            settings = {f: v for f, v in inner.items() if f != "name"} if isinstance(inner, Mapping) else {}
+            found[key] = inner.get("name") if isinstance(inner, Mapping) else inner
+            rest = {f: v for f, v in value.items() if f != "adapter"}
+            found |= _facts({**settings, **rest}, f"{key}.")
+        elif isinstance(value, Mapping):
+            found |= _facts(value, f"{key}.")
+        else:
+            found[key] = value
+    return found
+
+
+def _shorten_backbones(facts: Sequence[dict[str, Any]]) -> None:
+    """Of timm's names, such as vit_base_patch16_224.augreg_in21k, keep the tag if only tags differ."""
+    names = [str(own["backbone.name"]) for own in facts if "backbone.name" in own]
+    if len({name.partition(".")[0] for name in names}) == 1 and all("." in name for name in names):
+        for own in facts:
+            if "backbone.name" in own:
+                own["backbone.name"] = str(own["backbone.name"]).partition(".")[2]
+
+
+def _rank(key: str) -> int:
+    for place, name in enumerate(ORDER):
+        if key == name or (name.endswith(".") and key.startswith(name)):
+            return place
+    return len(ORDER)
+
+
+def _same(a: Mapping[str, Any], b: Mapping[str, Any], key: str) -> bool:
+    return (key in a) == (key in b) and bool(a.get(key) == b.get(key))
+
+
+def _joined(words: Sequence[str]) -> str:
+    """Each word once, such as a preset that is both the run's and the adapter's."""
+    return " ".join(dict.fromkeys(word for word in words if word))
+
+
+def _word(key: str, value: Any) -> str:
+    """What a label says of a value; nothing of what is not set.
+
+    >>> _word("options.k", 6), _word("options.balance", False), _word("per_class", None)
+    ('k=6', 'no balance', '')
+    >>> _word("backbone.pixels", [224, 224]), _word("dataset", "folder:photos/birds")
+    ('224 px', 'birds')
+    """
+    name = key.rpartition(".")[2].replace("_", " ")
+    if value is None or key == "method":
+        return ""
+    if isinstance(value, bool):
+        return name if value else f"no {name}"
+    if key == "dataset":
+        return _short_dataset(value)
+    if key in ("setting", "adapter", "backbone.name"):
+        return str(value)
+    if key in ("data", "backbone.fingerprint"):
+        return f"{'data' if key == 'data' else 'weights'} {str(value)[:8]}"
+    if key == "backbone.pixels":
+        sides = value if isinstance(value, list) else [value]
+        return f"{'×'.join(map(str, dict.fromkeys(sides)))} px"
+    if key in ("tasks", "per_class"):
+        return f"{value} {name}"
+    if isinstance(value, list):
+        text = ",".join(map(str, value))
+        return f"{name}={text if len(text) <= 12 else blake2b(text.encode(), digest_size=2).hexdigest()}"
+    return f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}"
+
+
+def _short_dataset(value: object) -> str:
+    return Path(str(value).rpartition(":")[2]).name or str(value)
+
+
+def _data_name(run: Mapping[str, Any]) -> str:
+    """A dataset and what it holds: the same name may stand for other images."""
+    return f"{_short_dataset(run.get('dataset'))} {str(run.get('data') or '')[:8]}".strip()
+
+
+def _canonical(value: Mapping[str, Any]) -> str:
+    return json.dumps(value, sort_keys=True, default=str)
+
+
+def _right(record: Record) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    """Whether each last answer is right, and the task of each."""
+    return np.array(record.truth) == np.array(record.answers), np.array(record.asked_in)
+
+
+def _by_seed(group: Group) -> dict[Any, list[Record]]:
+    found: dict[Any, list[Record]] = {}
+    for record, seed in zip(group.records, group.seeds, strict=True):
+        found.setdefault(seed, []).append(record)
+    return found
+
+
+def _average(records: Sequence[Record]) -> float:
+    """A_T, the mean over runs."""
+    values = [record.summary["average_accuracy"] for record in records]
+    return float(np.mean([math.nan if value is None else value for value in values]))
+
+
+def _require_same_tests(a: Record, b: Record, group: Group, baseline: Group) -> None:
+    # Places in the order of classes mean different classes in runs of different orders: compare names.
+    if [a.class_order[i] for i in a.truth] != [b.class_order[i] for i in b.truth]:
+        raise MismatchError(
+            f"'{group.label}' and '{baseline.label}' were tested on different images: {_tests(a)}, and "
+            f"{_tests(b)}. Only runs of the same tests can be paired."
+        )
+
+
+def _tests(record: Record) -> str:
+    return f"{len(record.truth):,} of {_data_name(record.run)}"
+
+
+def _listed(seeds: Iterable[Any]) -> str:
+    return ", ".join(map(str, seeds))

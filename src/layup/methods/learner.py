@@ -1,0 +1,102 @@
+"""What the benchmark's loop drives: a learner has two verbs, and a state that outlives the process."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from layup.backbones import Backbone
+from layup.errors import InputError
+from layup.first_session import FirstSession
+from layup.image_model import Reading
+from layup.images import ImageSource
+
+ONLY = ""
+"""The name of a learner's way to answer, if it has but one."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a learner says of itself: what it chose so far (as JSON), and how many bytes it keeps."""
+
+    chosen: dict[str, Any]
+    state_bytes: int
+
+
+class Learner(ABC):
+    """Something that learns lesson after lesson, and answers in between.
+
+    Mostly it has one way to answer. Where one state serves several (LayUP at several depths, say), each has
+    a name, and `answers` gives them all in one pass over the images.
+    """
+
+    @abstractmethod
+    def learn(self, images: Sequence[ImageSource], labels: Sequence[str]) -> None:
+        """Learn a lesson. Its images cannot be read afterwards."""
+
+    @abstractmethod
+    def answers(self, images: Sequence[ImageSource]) -> dict[str, list[str]]:
+        """The label of every image, by each way to answer."""
+
+    @abstractmethod
+    def reports(self) -> dict[str, Report]:
+        """What there is to say about each way to answer."""
+
+    @abstractmethod
+    def save(self, path: Path) -> None:
+        """Write everything that is needed to go on."""
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a method works with.
+
+    session: how to adapt the backbone on the first lesson, if at all; `checkpoint` is where from that goes
+        on if it was interrupted, and where another run finds it when it is done.
+    """
+
+    backbone: Backbone
+    setting: str
+    session: FirstSession | None = None
+    checkpoint: Path | None = None
+    reading: Reading = field(default_factory=Reading)
+
+
+@dataclass(frozen=True)
+class Method(ABC):
+    """A method and its options; a subclass is one line in `METHODS`."""
+
+    name: ClassVar[str]
+
+    @classmethod
+    def with_options(cls, options: Mapping[str, Any]) -> Self:
+        """The method with these options; those that it does not have are refused."""
+        known = [each.name for each in fields(cls)]
+        for option in options:
+            if option not in known:
+                takes = f"It takes {', '.join(known)}" if known else "It takes no options"
+                raise InputError(f"The method {cls.name!r} has no option {option!r}. {takes}.")
+        return cls(**options)
+
+    def options(self) -> dict[str, Any]:
+        """The options, as JSON."""
+        return asdict(self)
+
+    def settled(self, setup: Setup) -> Self:
+        """The method with every open choice made; raises where it cannot work with this setup."""
+        return self
+
+    def variants(self) -> dict[str, Method]:
+        """Its ways to answer, each as the method that would answer so by itself."""
+        return {ONLY: self}
+
+    @abstractmethod
+    def begin(self, setup: Setup) -> Learner:
+        """A learner that knows nothing yet."""
+
+    @abstractmethod
+    def resume(self, setup: Setup, path: Path) -> Learner:
+        """The learner that was saved."""
