@@ -151,3 +151,35 @@ def gcv(x: Array, targets: Array, lam: float) -> float:
     hat = np.linalg.solve(kernel + lam * np.eye(n), kernel)
     residual = targets - hat @ targets
     return float(n * (residual**2).sum() / (n - np.trace(hat)) ** 2)
+
+
+def average_accuracy(matrix: Array, t: int) -> float:
+    """A_t of the paper, with t = 1, 2, …: (1/t) Σ_{i=1..t} R[t, i]."""
+    return sum(matrix[t - 1][i - 1] for i in range(1, t + 1)) / t
+
+
+def forgetting(matrix: Array, t: int) -> float:
+    """F_t of the paper, with t = 2, 3, …; what was not asked cannot have been the best."""
+    total = 0.0
+    for i in range(1, t):
+        asked = [matrix[earlier - 1][i - 1] for earlier in range(1, t)]
+        total += max(value for value in asked if not np.isnan(value)) - matrix[t - 1][i - 1]
+    return total / (t - 1)
+
+
+def bootstrap(
+    right: list[Array], strata: Array, draws: int, rng: np.random.Generator, by_image: bool = False
+) -> Array:
+    """A_T of a resampled test set (or the difference of the first two runs' A_T), draw after draw."""
+    found = []
+    tasks = sorted(set(strata.tolist()))
+    for _ in range(draws):
+        value = 0.0
+        for task in tasks:
+            images = np.flatnonzero(strata == task)
+            chosen = rng.choice(images, size=len(images), replace=True)
+            weight = len(images) / len(strata) if by_image else 1 / len(tasks)
+            for run, sign in zip(right, (1, -1), strict=False):
+                value += sign * weight * run[chosen].mean()
+        found.append(value)
+    return np.array(found)

@@ -9,7 +9,8 @@ import pytest
 from PIL import Image
 
 from layup import plots
-from layup.errors import StorageError
+from layup.errors import InputError, StorageError
+from layup.metrics import Band, band
 
 SERIES = {"nearest mean": [1.0, 0.9, 0.8], "last layer": [1.0, 0.96, 0.95], "LayUP": [1.0, 0.99, 0.96]}
 
@@ -31,8 +32,30 @@ def draw_first_session_with_nothing_held_out(path):
     plots.first_session(path, [{"loss": 2.0, "accuracy": None}], kept=1)
 
 
+def some_bands(names, tasks=5, runs=3):
+    rng = np.random.default_rng(0)
+    return {name: band(rng.random((runs, tasks))) for name in names}
+
+
+def draw_over_tasks(path):
+    names = ["layup k=6", "nmc"]
+    plots.over_tasks(path, {"accuracy": some_bands(names), "forgetting": some_bands(names)}, "Digits")
+
+
+def draw_per_class_change(path):
+    plots.per_class_change(path, {"cat": 0.5, "dog": 0.5, "eel": 1.0}, {"cat": 0.75, "dog": 0.5, "eel": 0.5})
+
+
 DRAWINGS = pytest.mark.parametrize(
-    "draw", [draw_curves, draw_confusion, draw_first_session, draw_first_session_with_nothing_held_out]
+    "draw",
+    [
+        draw_curves,
+        draw_confusion,
+        draw_first_session,
+        draw_first_session_with_nothing_held_out,
+        draw_over_tasks,
+        draw_per_class_change,
+    ],
 )
 
 
@@ -131,3 +154,97 @@ def test_epochs_are_whole_numbers_even_if_there_is_one(tmp_path):
     draw_first_session_with_nothing_held_out(tmp_path / "p.svg")
     ticks = re.findall(r"<!-- (\d[\d.]*) -->", (tmp_path / "p.svg").read_text())
     assert ticks[0] == "1"
+
+
+def words(path):
+    """What is written on an SVG picture: Matplotlib leaves each text as a comment beside its letters."""
+    return re.findall(r"<!-- (.*?) -->", path.read_text(), flags=re.DOTALL)
+
+
+# Over tasks
+
+
+def test_every_method_is_named_however_many_there_are(tmp_path):
+    names = [f"method {i}" for i in range(16)] + ["_hidden", r"$\x$"]
+    plots.over_tasks(tmp_path / "p.svg", {"A": some_bands(names), "F": some_bands(names)}, "All")
+    shown = words(tmp_path / "p.svg")
+    assert [shown.count(name) for name in names if "$" not in name] == [1] * 17
+    plots.over_tasks(tmp_path / "p.png", {"A": some_bands(names), "F": some_bands(names)}, "All")
+    assert max(pixels(tmp_path / "p.png").shape) < 2000
+
+
+def test_names_stay_on_the_picture_however_long_they_are(tmp_path):
+    """The outermost pixels are blank: nothing is cut off at the edges."""
+    names = [f"{'a long name ' * 12}{i}" for i in range(4)]
+    plots.over_tasks(
+        tmp_path / "p.png", {"A": some_bands(names), "F": some_bands(names)}, " and ".join(names)
+    )
+    seen = pixels(tmp_path / "p.png")
+    for edge in (seen[0], seen[-1], seen[:, 0], seen[:, -1]):
+        assert (edge == 255).all()
+
+
+def test_the_shade_is_spoken_of_only_where_there_is_one(tmp_path):
+    for runs, spoken in ((3, True), (1, False)):
+        plots.over_tasks(tmp_path / "p.svg", {"A": some_bands(["x"], runs=runs)}, "One")
+        assert any("standard error" in text for text in words(tmp_path / "p.svg")) == spoken
+    plots.over_tasks(tmp_path / "p.svg", {"A": {**some_bands(["x"]), **some_bands(["y"], runs=1)}})
+    assert any("standard error" in text for text in words(tmp_path / "p.svg"))
+
+
+def test_what_is_undefined_is_left_blank(tmp_path):
+    unknown = Band(np.array([np.nan, 0.1]), np.array([np.nan, np.nan]))
+    nothing = Band(np.array([np.nan]), np.array([np.nan]))
+    plots.over_tasks(tmp_path / "p.png", {"F": {"two tasks": unknown, "one task": nothing}})
+    pixels(tmp_path / "p.png")
+
+
+def test_a_picture_of_nothing_is_refused(tmp_path):
+    for panels in ({}, {"A": {}}, {"A": some_bands(["x"]), "F": some_bands(["y"])}):
+        with pytest.raises(InputError, match="the same methods in each"):
+            plots.over_tasks(tmp_path / "p.png", panels)
+    with pytest.raises(InputError, match="both before and after"):
+        plots.per_class_change(tmp_path / "p.png", {"cat": 0.5}, {"dog": 0.5})
+
+
+# Change of classes
+
+
+def test_better_equal_and_worse_are_counted(tmp_path):
+    before = {"cat": 0.5, "dog": 0.1 + 0.2, "eel": 1.0, "fox": 0.2, "only before": 0.5}
+    after = {"cat": 0.75, "dog": 0.3, "eel": 0.5, "fox": 0.1, "only after": 0.5}  # 0.1 + 0.2 ≠ 0.3
+    plots.per_class_change(tmp_path / "p.svg", before, after, "Change")
+    shown = words(tmp_path / "p.svg")
+    assert any("better: 1, equal: 1, worse: 2" in text for text in shown)
+    assert [text for text in shown if text in after] == ["eel", "fox", "dog", "cat"]
+
+
+def test_of_many_classes_the_extremes_are_named(tmp_path):
+    before = {f"class {i:03d}": 0.5 for i in range(200)}
+    after = {name: i / 199 for i, name in enumerate(before)}
+    plots.per_class_change(tmp_path / "p.svg", before, after)
+    shown = "\n".join(words(tmp_path / "p.svg"))
+    assert {int(number) for number in re.findall(r"class (\d{3})", shown)} == {*range(8), *range(192, 200)}
+    plots.per_class_change(tmp_path / "p.png", before, after, "a title that is long " * 20)
+    seen = pixels(tmp_path / "p.png")
+    for edge in (seen[0], seen[-1], seen[:, -1]):
+        assert (edge == 255).all()
+
+
+def test_long_names_are_cut_in_the_middle(tmp_path):
+    name = "the first words of a very long name and the last"
+    plots.per_class_change(tmp_path / "p.svg", {name: 0.5}, {name: 0.6})
+    shown = [text for text in words(tmp_path / "p.svg") if "…" in text]
+    assert len(shown) == 1
+    assert shown[0].startswith("the first")
+    assert shown[0].endswith("the last")
+
+
+@pytest.mark.parametrize("count", [61, 345])
+def test_large_confusions_have_room_for_what_is_written(count, tmp_path):
+    labels = [f"class {i}" for i in range(count)]
+    plots.confusion_matrix(tmp_path / "p.png", labels, np.eye(count, dtype=np.int64), "A title")
+    seen = pixels(tmp_path / "p.png")
+    assert max(seen.shape) < 2000
+    for edge in (seen[0], seen[-1], seen[:, 0], seen[:, -1]):
+        assert (edge == 255).all()

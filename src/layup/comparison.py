@@ -12,7 +12,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
@@ -241,7 +240,7 @@ def compare(records: Iterable[Record]) -> Comparison:
     found = Comparison([Group(name, group) for name, group in zip(names, members, strict=True)], notes)
     for what, values in found.mixed.items():
         several = ", ".join(dict.fromkeys(values))
-        notes.append(f"Not the same {what} ({several}): only rows of one {what} can be compared.")
+        notes.append(f"Not the same {what} ({several}): compare only rows of the same {what}.")
     if len({frozenset(map(str, group.seeds)) for group in found.groups}) > 1:
         notes.append("Not all were run with the same seeds: --against compares those of the seeds in common.")
     return found
@@ -480,7 +479,10 @@ def _by_seed(group: Group) -> dict[Any, list[Record]]:
 def _average(records: Sequence[Record]) -> float:
     """A_T, the mean over runs."""
     values = [record.summary["average_accuracy"] for record in records]
-    return float(np.mean([math.nan if value is None else value for value in values]))
+    known = [value for value in values if value is not None]
+    if len(known) < len(values):
+        raise InputError(f"'{records[0].name}' has a task without tests, so no average accuracy to compare.")
+    return float(np.mean(known))
 
 
 def _require_same_tests(a: Record, b: Record, group: Group, baseline: Group) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 import warnings
 from collections.abc import Mapping, Sequence
 from itertools import cycle
@@ -11,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from layup.errors import StorageError
+from layup.errors import InputError, StorageError
+from layup.metrics import Band
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,6 +21,18 @@ if TYPE_CHECKING:
 
 INK = "#222222"
 COLOURS = ("#8a8a8a", "#d98032", "#1f6fb4", "#3a9a5b", "#9059a8")
+
+# The colours of Okabe and Ito that show on white, which colour-blind people can tell apart; the markers help.
+SAFE_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+LINES = ("-", "--", ":")
+BETTER, EQUAL, WORSE = "#0072b2", "#8a8a8a", "#d55e00"
+
+ALL_NAMED = 40
+"""Up to so many classes, each one has its name below its bar; beyond, only the extremes are named."""
+EXTREMES = 8
+LONGEST = 26
+"""Longer names of classes are cut in the middle; so are labels of twice that."""
 
 
 def curves(path: str | Path, series: Mapping[str, Sequence[float]], title: str, y_label: str) -> None:
@@ -74,14 +88,113 @@ def first_session(path: str | Path, epochs: Sequence[Mapping[str, Any]], kept: i
     _save(figure, path)
 
 
-def confusion_matrix(path: str | Path, labels: Sequence[str], table: NDArray[np.int64]) -> None:
+def over_tasks(path: str | Path, panels: Mapping[str, Mapping[str, Band]], title: str = "") -> None:
+    """Panels side by side, such as A_t and F_t: a line a method over tasks 1, 2, …, ± its standard error.
+
+    `panels` has what each panel shows, and in it the band of each method; all panels have the same methods.
+    A band without an error (one run only) is a line without a shade.
+    """
+    names = list(next(iter(panels.values()), {}))
+    if not names or any(list(series) != names for series in panels.values()):
+        raise InputError("A picture over tasks needs at least one panel, and the same methods in each.")
+    # Names may be long, and lines may end close together: below the panels there is room for all.
+    shown = [_cut(name, 2 * LONGEST) for name in names]
+    columns = max(1, min(len(names), 4, 55 * len(panels) // (max(map(len, shown)) + 8)))
+    rows = -(-len(names) // columns)
+    figure = _blank(4.9 * len(panels), 4.0 + 0.22 * rows)
+    shaded = False
+    for place, (what, series) in enumerate(panels.items(), start=1):
+        axes = _bare(figure.add_subplot(1, len(panels), place))
+        longest = max(len(found.mean) for found in series.values())
+        for i, (name, found) in enumerate(series.items()):
+            shaded |= _band(axes, i, name, found, marked=longest <= 25)
+        axes.set_xlim(1 - 0.03 * longest, longest + 0.03 * longest)
+        axes.locator_params(axis="x", integer=True, min_n_ticks=1)
+        axes.set_xlabel("tasks learned")
+        axes.set_title(what, loc="left", color=INK)
+        axes.grid(axis="y", alpha=0.25)
+    handles, _ = axes.get_legend_handles_labels()
+    legend = figure.legend(handles, shown, loc="outside lower center", ncols=columns, frameon=False)
+    for text in legend.get_texts():
+        text.set_parse_math(False)
+    if shaded:
+        title = f"{title} (shaded: ± standard error over seeds)".strip()
+    figure.suptitle(_wrapped(title, figure), color=INK, parse_math=False, fontsize="medium")
+    _save(figure, path)
+
+
+def per_class_change(
+    path: str | Path, before: Mapping[str, float], after: Mapping[str, float], title: str = ""
+) -> None:
+    """How the accuracy of each class changes from `before` to `after`: a bar a class, the worst first.
+
+    Classes that only one of the two has are left out. Of many classes, only the extremes are named.
+    """
+    # Rounded: means over seeds may differ in the last bit, and equal is equal.
+    change = {name: round(after[name] - before[name], 9) for name in before if name in after}
+    if not change:
+        raise InputError("There is no change to draw: no class was measured both before and after.")
+    names = sorted(change, key=lambda name: (change[name], name))
+    values = np.array([change[name] for name in names])
+    better, worse = int((values > 0).sum()), int((values < 0).sum())
+    figure = _blank(min(max(5.0, 0.22 * len(names) + 2.0), 10.0), 4.6)
+    axes = _bare(figure.add_subplot())
+    colours = np.where(values > 0, BETTER, np.where(values < 0, WORSE, EQUAL)).tolist()
+    axes.bar(np.arange(len(names)), values, color=colours, width=0.8 if len(names) <= ALL_NAMED else 1.0)
+    axes.set_axisbelow(True)
+    axes.axhline(0, color=INK, linewidth=0.8)
+    axes.set_xlim(-1, len(names))
+    axes.set_ylabel("change of accuracy")
+    axes.grid(axis="y", alpha=0.25)
+    if len(names) <= ALL_NAMED:
+        axes.set_xticks(range(len(names)), [_cut(name) for name in names], rotation=90, parse_math=False)
+    else:
+        axes.set_xticks([])
+        axes.set_xlabel(f"{len(names)} classes, by their change")
+        up = [name for name in names[::-1][:EXTREMES] if change[name] > 0]
+        down = [name for name in names[:EXTREMES] if change[name] < 0]
+        for extremes, colour, height, align in ((up, BETTER, 1.0, "top"), (down, WORSE, 0.0, "bottom")):
+            shown = extremes if align == "top" else extremes[::-1]  # as the bars are: the worst lowest
+            text = "\n".join(f"{change[name]:+.2f}  {_cut(name)}".replace("-", "−", 1) for name in shown)
+            axes.annotate(
+                text,
+                (1.0, height),
+                xytext=(8, 0),
+                xycoords="axes fraction",
+                textcoords="offset points",
+                va=align,
+                color=colour,
+                fontsize=8,
+                parse_math=False,
+            )
+    counts = f"better: {better}, equal: {len(names) - better - worse}, worse: {worse}"
+    title = f"{_wrapped(title, figure)}\n{counts}".strip()
+    axes.set_title(title, loc="left", color=INK, fontsize="medium", parse_math=False)
+    _save(figure, path)
+
+
+def confusion_matrix(
+    path: str | Path,
+    labels: Sequence[str],
+    table: NDArray[np.int64],
+    title: str = "",
+) -> None:
     """Rows are true classes, columns the answers; each row adds up to one."""
+    from matplotlib.colors import PowerNorm
+
     size = len(labels)
-    side = min(max(3.5, 0.32 * size + 2.0), 24.0)
-    figure, axes = _figure(side + 1.0, side)
+    named = size <= 60
+    side = max(3.5, 0.32 * size + 2.0) if named else 9.0
+    figure, axes = _figure(side + (1.0 if named else 1.6), side)
     shares = table / np.maximum(table.sum(axis=1, keepdims=True), 1)
-    image = axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
-    if size <= 60:
+    # Where there is no room for numbers, a few mistakes of many images must still show.
+    norm = PowerNorm(1.0 if size <= 25 else 0.5, vmin=0, vmax=1)
+    image = axes.imshow(shares, cmap="Blues", norm=norm, interpolation="nearest")
+    if title:
+        axes.set_title(_wrapped(title, figure), loc="left", color=INK, fontsize="medium", parse_math=False)
+    if not named:
+        axes.set(xticks=[], yticks=[])  # a number would name nothing
+    else:
         axes.set_xticks(range(size), labels, rotation=90, parse_math=False)
         axes.set_yticks(range(size), labels, parse_math=False)
     if size <= 25:
@@ -102,14 +215,56 @@ def confusion_matrix(path: str | Path, labels: Sequence[str], table: NDArray[np.
 
 
 def _figure(width: float, height: float) -> tuple[Figure, Axes]:
+    figure = _blank(width, height)
+    return figure, _bare(figure.add_subplot())
+
+
+def _blank(width: float, height: float) -> Figure:
     # Not pyplot: it keeps every figure alive, and needs to know whether there is a screen.
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width, height), dpi=150, layout="constrained")
-    axes = figure.add_subplot()
+    return Figure(figsize=(width, height), dpi=150, layout="constrained")
+
+
+def _bare(axes: Axes) -> Axes:
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
-    return figure, axes
+    return axes
+
+
+def _band(axes: Axes, number: int, name: str, found: Band, marked: bool) -> bool:
+    """Draw a line and its shade; whether there was one."""
+    tasks = np.arange(1, len(found.mean) + 1)
+    colour = SAFE_COLOURS[number % len(SAFE_COLOURS)]
+    axes.plot(
+        tasks,
+        found.mean,
+        color=colour,
+        linestyle=LINES[number // len(SAFE_COLOURS) % len(LINES)],
+        marker=MARKERS[number % len(MARKERS)] if marked else "",
+        markersize=4.5,
+        linewidth=1.8,
+        label=f"{number} {name}",  # a name that begins with _ would be left out of the legend
+    )
+    known = ~np.isnan(found.mean) & ~np.isnan(found.error)
+    low, high = found.mean - found.error, found.mean + found.error
+    axes.fill_between(tasks, low, high, where=known.tolist(), color=colour, alpha=0.18, linewidth=0)
+    return bool(known.any())
+
+
+def _cut(name: str, longest: int = LONGEST) -> str:
+    """A name with its middle left out if it is long: it is the ends that tell names apart.
+
+    >>> _cut("a name that is much longer than others"), _cut("cat")
+    ('a name that i… than others', 'cat')
+    """
+    half = longest // 2
+    return name if len(name) <= longest else f"{name[: longest - half]}…{name[-half + 1 :]}"
+
+
+def _wrapped(title: str, figure: Figure) -> str:
+    """A title in lines that fit on the figure, at some ten letters an inch."""
+    return textwrap.fill(title, int(10 * figure.get_figwidth()))
 
 
 def _spread(values: Mapping[str, float], gap: float) -> dict[str, float]:

@@ -13,6 +13,7 @@ import typer
 
 from layup import console, storage
 from layup.cli.app import app
+from layup.cli.options import AsJson
 from layup.errors import InputError
 from layup.registry import unknown_name
 
@@ -70,7 +71,7 @@ def compare(
     csv: Annotated[
         Path | None, typer.Option(help="Write CSV to this file; - for CSV on the screen instead of a table.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Compare runs in a table: the mean over seeds ± its standard error.
 

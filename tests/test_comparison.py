@@ -1,0 +1,412 @@
+"""Repeats are put together, errors are of one kind, and only what belongs together is paired."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fake_records import fake_record
+from layup import metrics
+from layup.comparison import (
+    METRICS,
+    accuracy_curve,
+    authors_passes,
+    compare,
+    difference,
+    forgetting_curve,
+    labels,
+    to_csv,
+    to_json,
+    without_seeds,
+)
+from layup.errors import InputError, MismatchError, UnknownNameError
+
+SEEDS = (1993, 1994, 1995)
+K6 = {"k": 6, "lam": "search", "balance": False}
+K1 = {**K6, "k": 1}
+
+
+@pytest.fixture
+def records():
+    """Three experiments of three seeds each."""
+    return [
+        fake_record(method, options, seed=seed, skill=skill)
+        for seed in SEEDS
+        for method, options, skill in (("layup", K6, 0.9), ("layup", K1, 0.8), ("nmc", {}, 0.6))
+    ]
+
+
+def find(comparison, label):
+    return comparison.find(label)
+
+
+# Which runs belong together
+
+
+def test_runs_that_differ_only_in_seeds_are_one_experiment(records):
+    found = compare(records)
+    assert [group.label for group in found.groups] == ["layup k=6", "layup k=1", "nmc"]
+    assert all(tuple(group.seeds) == SEEDS for group in found.groups)
+    assert found.notes == []
+    assert found.mixed == {}
+    assert found.subject == "digits, cil"
+
+
+def test_the_seed_of_an_adapter_is_a_seed_too():
+    def adapted(seed, epochs=20):
+        return {"adapter": {"name": "ssf"}, "epochs": epochs, "seed": seed}
+
+    same = [fake_record(seed=seed, adapter=adapted(seed)) for seed in SEEDS]
+    other = fake_record(adapter=adapted(1, epochs=5))
+    found = compare([*same, other])
+    assert [len(group.records) for group in found.groups] == [3, 1]
+    assert [group.label for group in found.groups] == ["layup epochs=20", "layup epochs=5"]
+
+
+def test_seeds_are_taken_out_wherever_they_are():
+    run = {"seed": 1, "options": {"seed": 2, "k": 6}, "adapter": {"adapter": {"seed": 3}, "seed": 4}}
+    assert without_seeds(run) == {"options": {"k": 6}, "adapter": {"adapter": {}}}
+
+
+def test_a_record_given_twice_counts_once(records):
+    twice = compare([*records, *records])
+    assert [len(group.records) for group in twice.groups] == [3, 3, 3]
+    assert twice.notes == []
+
+
+def test_a_run_with_two_results_is_remarked_upon(records):
+    again = replace(records[0], answers=records[0].answers[::-1])
+    found = compare([*records, again])
+    assert len(found.groups[0].records) == 3
+    assert "twice, with other numbers" in found.notes[0]
+
+
+def test_nothing_and_the_unfinished_are_refused():
+    with pytest.raises(InputError, match="nothing to compare"):
+        compare([])
+    with pytest.raises(InputError, match="2 of 3 tasks"):
+        compare([fake_record(finished=False)])
+
+
+def test_other_data_and_settings_are_marked():
+    found = compare([fake_record(), fake_record(data="ffff0000aaaa"), fake_record(setting="dil")])
+    assert found.mixed == {
+        "data": ["digits 1a2b3c4d", "digits ffff0000", "digits 1a2b3c4d"],
+        "setting": ["cil", "cil", "dil"],
+    }
+    assert any("Not the same data (digits 1a2b3c4d, digits ffff0000)" in note for note in found.notes)
+    assert any("Not the same setting (cil, dil)" in note for note in found.notes)
+    assert found.subject == ""
+
+
+def test_other_seeds_are_marked(records):
+    assert "same seeds" in compare(records[:-1]).notes[0]
+
+
+# Labels
+
+
+def run(method="layup", **values):
+    return {**fake_record(method).run, **values}
+
+
+def test_one_experiment_is_named_by_its_method():
+    assert labels([run()]) == ["layup"]
+    assert labels([{}]) == ["run"]
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({"per_class": 5}, "layup 5 per class"),
+        ({"tasks": 10}, "layup 10 tasks"),
+        ({"setting": "ocl", "batch": 16}, "layup ocl batch=16"),
+        ({"first": 50}, "layup first=50"),
+        ({"shuffled": False}, "layup no shuffled"),
+        ({"order": ["a", "b"]}, "layup order=a,b"),
+        ({"preset": "paper"}, "layup preset=paper"),
+        ({"options": {"lam": 10.0}}, "layup lam=10"),
+        ({"adapter": {"adapter": {"name": "vpt", "tokens": 5}, "epochs": 3}}, "layup vpt"),
+        ({"adapter": {"adapter": "auto"}}, "layup auto"),
+        ({"dataset": "folder:photos/birds", "data": "99"}, "layup birds"),
+        ({"data": "0123456789"}, "layup data 01234567"),
+        ({"backbone": {"name": "bundled", "fingerprint": "12", "pixels": [224, 224]}}, "layup bundled"),
+        ({"backbone": {**run()["backbone"], "pixels": [64, 32]}}, "layup 64×32 px"),
+        ({"backbone": {**run()["backbone"], "fingerprint": "0123456789"}}, "layup weights 01234567"),
+        ({"something new": {"deep": True}}, "layup deep"),
+    ],
+)
+def test_a_label_says_what_differs_and_nothing_else(values, expected):
+    base = run(options={"lam": 1.0})
+    ours = {**base, **values}
+    found = labels([base, ours])
+    assert found[1] == expected
+    assert found[0] != expected
+    assert found[0].startswith("layup")
+
+
+def test_options_that_only_one_method_has_are_not_said():
+    assert labels([run(options=K6), run("nmc")]) == ["layup", "nmc"]
+
+
+def test_a_difference_of_the_backbone_is_said_of_every_method():
+    """Otherwise a better network would pass for a better method."""
+    other = {"name": "bundled", "fingerprint": "1", "pixels": [224, 224]}
+    assert labels([run(), run("nmc", backbone=other)]) == ["layup vit-nano", "nmc bundled"]
+
+
+def test_of_networks_of_one_kind_only_the_tag_is_said():
+    two = [run(backbone={"name": f"vit_base_patch16_224.{tag}"}) for tag in ("augreg_in21k", "mae")]
+    assert labels(two) == ["layup augreg_in21k", "layup mae"]
+
+
+def test_labels_are_always_different():
+    lacking = {name: value for name, value in run().items() if name != "preset"}
+    found = labels([run(), lacking, run(order="x" * 50), run(order=["x" * 50])])
+    assert len(set(found)) == 4
+    assert "preset" in found[0] + found[1]
+    assert labels([run(data="0123456789"), run(data="01234567xx")])[1].endswith("(2)")
+
+
+def test_rows_are_found_by_label_or_number_and_otherwise_there_is_a_guess(records):
+    found = compare(records)
+    assert found.find("nmc") is found.find("3") is found.groups[2]
+    for wrong in ("layup k=5", "0", "4", "²"):
+        with pytest.raises(UnknownNameError, match="numbers from 1 to 3"):
+            found.find(wrong)
+    with pytest.raises(UnknownNameError, match=r"Did you mean 'layup k=\d'"):
+        found.find("layup k=5")
+
+
+# Numbers
+
+
+def test_means_and_errors_over_seeds(records):
+    group = compare(records).groups[0]
+    values = [record.summary["average_accuracy"] for record in records[::3]]
+    found = group.measure("average_accuracy")
+    assert found.mean == pytest.approx(np.mean(values))
+    assert found.error == pytest.approx(np.std(values, ddof=1) / np.sqrt(3))
+    assert found.over == "seeds"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("seconds", 7.5),
+        ("learn_seconds", 6.0),
+        ("predict_seconds", 1.5),
+        ("forward_passes", 300),
+        ("training_passes", 0),
+        ("peak_memory", 5_000_000),
+        ("state_bytes", 3000),
+        ("authors_forward_passes", 60 + 12 * 3 + 12 * 2 + 12),
+    ],
+)
+def test_what_a_run_took(name, value, records):
+    found = compare(records).groups[0].measure(name)
+    assert (found.mean, found.error, found.over) == (value, 0.0, "seeds")
+
+
+def test_memory_that_the_system_did_not_tell_is_unknown():
+    """Of one run or of some of them: the mean of the others would be that of fewer seeds."""
+    silent = fake_record(peak_memory=None)
+    assert compare([silent]).groups[0].measure("peak_memory").mean is None
+    assert compare([silent, fake_record(seed=7)]).groups[0].measure("peak_memory").mean is None
+
+
+def test_the_authors_ask_each_task_after_every_later_one():
+    record = fake_record(tasks=4, tests_per_class=5)
+    passes = 0
+    for t in range(4):
+        passes += record.tasks[t].train
+        for seen in range(t + 1):
+            passes += record.tasks[seen].test
+    assert authors_passes(record) == passes
+
+
+def test_the_error_of_one_run_is_that_of_its_test_images():
+    record = fake_record(tests_per_class=50)
+    group = compare([record]).groups[0]
+    right = np.array(record.truth) == np.array(record.answers)
+    shares = [right[np.array(record.asked_in) == t].mean() for t in range(3)]
+    average = group.measure("average_accuracy")
+    assert average.over == "images"
+    assert average.mean == pytest.approx(np.mean(shares))
+    assert average.error == pytest.approx(np.sqrt(sum(p * (1 - p) / 100 for p in shares)) / 3, rel=0.05)
+    # The answers in between are not in the record.
+    assert group.measure("forgetting").over is None
+    assert group.measure("seconds").over is None
+
+
+def test_what_is_undefined_has_no_mean():
+    group = compare([fake_record(tasks=1, seed=seed) for seed in SEEDS]).groups[0]
+    assert group.measure("forgetting").mean is None
+    assert group.measure("average_accuracy").mean is not None
+
+
+def test_an_unknown_metric_has_a_guess(records):
+    with pytest.raises(UnknownNameError, match="Did you mean 'forgetting'"):
+        compare(records).groups[0].measure("forgeting")
+
+
+def test_curves_over_seeds(records):
+    group = compare(records).groups[0]
+    found = group.curve(accuracy_curve)
+    assert found.mean[-1] == pytest.approx(group.measure("average_accuracy").mean)
+    assert found.error[-1] == pytest.approx(group.measure("average_accuracy").error)
+    assert np.isnan(group.curve(forgetting_curve).mean[0])
+
+
+def test_classes_at_first_and_at_last(records):
+    one = compare(records[:1]).groups[0]
+    steps = records[0].steps
+    assert one.per_class() == steps[-1].per_class
+    first = one.per_class(first=True)
+    for t, task in enumerate(records[0].tasks):
+        assert {name: first[name] for name in task.classes} == {
+            name: steps[t].per_class[name] for name in task.classes
+        }
+    group = compare(records).groups[0]
+    ends = [record.steps[-1].per_class["class 03"] for record in group.records]
+    assert group.per_class()["class 03"] == pytest.approx(np.mean(ends))
+
+
+def test_confusion_is_summed_by_name(records):
+    one = compare(records[:1]).groups[0]
+    names, table = one.confusion()
+    assert names == records[0].class_order
+    group = compare(records).groups[0]
+    names, table = group.confusion()
+    assert names == sorted(names)
+    assert table.sum() == sum(len(record.truth) for record in group.records)
+    own = {name: value * 18 for name, value in group.per_class().items()}  # 6 tests of 3 runs
+    assert {name: table[i, i] for i, name in enumerate(names)} == pytest.approx(own)
+
+
+# Differences
+
+
+def test_differences_are_paired_by_seed(records):
+    found = compare(records)
+    a, b = found.groups[0], found.groups[2]
+    gaps = [
+        x.summary["average_accuracy"] - y.summary["average_accuracy"]
+        for x, y in zip(a.records, b.records, strict=True)
+    ]
+    gap = difference(a, b)
+    assert (gap.over, gap.pairs, gap.low) == ("seeds", 3, None)
+    assert gap.mean == pytest.approx(np.mean(gaps))
+    assert gap.error == pytest.approx(metrics.standard_error(gaps))
+    assert difference(b, a).mean == pytest.approx(-gap.mean)
+
+
+def test_one_pair_is_bootstrapped_over_test_images():
+    a, b = fake_record(skill=0.95, tests_per_class=40), fake_record("nmc", skill=0.5, tests_per_class=40)
+    found = compare([a, b])
+    gap = difference(*found.groups)
+    assert (gap.over, gap.pairs) == ("images", 1)
+    assert gap.mean == pytest.approx(a.summary["average_accuracy"] - b.summary["average_accuracy"])
+    assert 0 < gap.low < gap.mean < gap.high
+
+
+def test_only_seeds_in_common_are_paired(records):
+    one = fake_record("other", seed=1994)
+    found = compare([*records, one])
+    gap = difference(found.find("layup k=6"), found.find("other"))
+    expected = records[3].summary["average_accuracy"] - one.summary["average_accuracy"]
+    assert gap.pairs == 1
+    assert gap.mean == pytest.approx(expected)
+    stranger = compare([*records, fake_record("other", seed=7)])
+    with pytest.raises(MismatchError, match=r"no seed in common \(1993, 1994, 1995; 7\)"):
+        difference(stranger.groups[0], stranger.find("other"))
+
+
+def test_repeats_of_one_seed_have_a_mean_but_no_error():
+    def adapted(seed, skill):
+        return fake_record(skill=skill, adapter={"adapter": {"name": "ssf"}, "seed": seed})
+
+    a, b, plain = adapted(1, 0.9), adapted(2, 0.8), fake_record("nmc", skill=0.5)
+    found = compare([a, b, plain])
+    gap = difference(found.groups[0], found.groups[1])
+    assert (gap.error, gap.over, gap.pairs) == (None, None, 1)
+
+
+def test_other_test_images_are_not_paired():
+    found = compare([fake_record(), fake_record("nmc", tests_per_class=7)])
+    with pytest.raises(MismatchError, match="different images: 36 of digits 1a2b3c4d, and 42"):
+        difference(*found.groups)
+
+
+def test_tests_are_the_same_if_their_names_are():
+    """Places in the order of classes mean other classes in another order."""
+    record = fake_record("nmc", tests_per_class=20)
+    flipped = record.class_order[::-1]
+    other = replace(
+        fake_record(tests_per_class=20),
+        class_order=flipped,
+        truth=[flipped.index(record.class_order[i]) for i in record.truth],
+    )
+    found = compare([record, replace(other, answers=other.truth)])
+    assert difference(found.groups[1], found.groups[0]).over == "images"
+    same_places = compare([record, replace(other, truth=record.truth)])
+    with pytest.raises(MismatchError, match="different images"):
+        difference(*same_places.groups)
+
+
+def test_one_pair_of_other_tasks_is_refused_but_several_are_not():
+    def two(seeds):
+        return [
+            fake_record(seed=seed, tasks=tasks, classes_per_task=6 // tasks)
+            for tasks in (2, 3)
+            for seed in seeds
+        ]
+
+    with pytest.raises(MismatchError, match="divide the test images among tasks"):
+        difference(*compare(two([1])).groups)
+    assert difference(*compare(two([1, 2])).groups).over == "seeds"
+
+
+def test_a_task_without_tests_leaves_nothing_to_compare():
+    record = fake_record()
+    last = replace(record.steps[-1], accuracies=[None, 0.5, 0.5])
+    found = compare([replace(record, steps=[*record.steps[:-1], last]), fake_record("nmc")])
+    assert found.groups[0].measure("average_accuracy").mean is None
+    with pytest.raises(InputError, match="a task without tests"):
+        difference(*found.groups)
+
+
+# Exports
+
+
+def test_json_has_everything_by_its_full_name(records):
+    found = compare(records)
+    value = json.loads(json.dumps(to_json(found, baseline=found.groups[2]), allow_nan=False))
+    assert value["against"] == "nmc"
+    assert [row["label"] for row in value["rows"]] == ["layup k=6", "layup k=1", "nmc"]
+    assert set(value["rows"][0]["metrics"]) == set(METRICS)
+    assert value["rows"][0]["run"]["options"] == K6
+    assert value["rows"][0]["difference"]["over"] == "seeds"
+    assert value["rows"][2]["difference"] is None
+    assert "difference" not in to_json(found)["rows"][0]
+
+
+def test_csv_has_a_line_a_group(records):
+    found = compare(records)
+    lines = list(csv.DictReader(io.StringIO(to_csv(found, baseline=found.groups[2]))))
+    assert [line["label"] for line in lines] == ["layup k=6", "layup k=1", "nmc"]
+    assert [line["run.options.k"] for line in lines] == ["6", "1", ""]
+    measured = found.groups[0].measure("forgetting")
+    assert float(lines[0]["forgetting"]) == measured.mean
+    assert float(lines[0]["forgetting.standard_error"]) == measured.error
+    assert lines[0]["forgetting.error_over"] == "seeds"
+    assert lines[0]["seeds"] == "1993 1994 1995"
+    assert float(lines[0]["difference"]) == pytest.approx(difference(found.groups[0], found.groups[2]).mean)
+    assert lines[2]["difference"] == ""
+    assert list(lines[0]).index("run.options.k") < list(lines[0]).index("average_accuracy")
+    assert "difference" not in to_csv(found, ["seconds"]).splitlines()[0]
