@@ -50,7 +50,7 @@ def test_the_list(run, tmp_path, monkeypatch):
     text = run()
     assert line_of(text, "cub200") == ["cub200", "cil, ocl", "200", "9,430", "2,358", "10", "no"]
     assert line_of(text, "vtab") == ["vtab", "cil, ocl", "50", "1,796", "8,619", "5", "vtab-cil/vtab"]
-    assert line_of(text, "digits-styles")[-1] == "built in"
+    assert line_of(text, "digits-styles")[-1] == "always"
     assert [line_of(text, name)[0] for name in DATASETS] == list(DATASETS)
     assert "folder:PATH" in text
     monkeypatch.setenv("LAYUP_DATA", str(tmp_path / "elsewhere"))
@@ -61,7 +61,7 @@ def test_the_list(run, tmp_path, monkeypatch):
 def test_a_folder_of_another_name_is_not_taken_for_seven_datasets(run, tmp_path):
     photos(tmp_path / "mine", "train/a/1.png", "test/a/1.png")
     text = run("--data", tmp_path / "mine")
-    assert {line_of(text, name)[-1] for name in DATASETS} == {"no", "built in"}
+    assert {line_of(text, name)[-1] for name in DATASETS} == {"no", "always"}
 
 
 def test_the_list_goes_on_where_a_folder_cannot_be_read(run, tmp_path, monkeypatch):

@@ -178,11 +178,17 @@ def test_files_and_folders_may_be_mixed_and_repeated(results, ok):
     assert rows(ok("compare", results, again, results).out) == rows(ok("compare", results).out)
 
 
-def test_other_settings_have_a_column_and_a_remark(results, ok):
+def test_each_setting_has_a_table_of_its_own(results, ok):
     put(results, fake_record("nmc", setting="dil"))
-    done = ok("compare", results)
-    assert [row[1] for row in rows(done.out)] == ["cil", "cil", "cil", "dil"]
-    assert "Not the same setting (cil, dil)" in done.err
+    done = ok("compare", results, "--against", "layup k=1")  # which only one of them has
+    headings = [line for line in done.out.splitlines() if line.startswith("digits, ")]
+    assert headings == ["digits, cil", "digits, dil"]
+    assert [row[0] for row in rows(done.out)] == ["layup k=1", "layup k=6", "nmc", "nmc"]
+    assert done.out.count("A_T − layup k=1") == 1
+    assert done.out.count("F_T: average forgetting") == 1
+    exported = ok("compare", results, "--csv", "-")
+    assert len(exported.out.splitlines()) == 5
+    assert "Not the same setting (cil, dil)" in exported.err
 
 
 def test_json_is_one_value_with_full_names(results, ok):
@@ -250,19 +256,13 @@ def test_in_dil_there_is_a_panel_for_all_domains(tmp_path, ok):
     assert "mean accuracy of all domains" in (tmp_path / "out" / "over-tasks.svg").read_text()
 
 
-def test_classes_of_other_data_are_not_compared(tmp_path, ok):
-    folder = put(tmp_path / "r", fake_record(), fake_record(classes_per_task=3, dataset="other", data="2"))
-    other = put(tmp_path / "s", fake_record("nmc"))
-    for file in other.glob("*.json"):
-        values = json.loads(file.read_text())
-        values["class_order"] = [f"other {name}" for name in values["class_order"]]
-        for step in values["steps"]:
-            step["per_class"] = {f"other {name}": value for name, value in step["per_class"].items()}
-        file.write_text(json.dumps(values))
-    done = ok("plot", folder, other, "--out", tmp_path / "out")
-    assert "per-class-layup-other-vs-layup-digits.png" in done.out
-    assert "per-class-nmc" not in done.out
-    assert "Not the same data" in done.err
+def test_each_dataset_has_pictures_of_its_own(tmp_path, ok):
+    folder = put(tmp_path / "r", fake_record(), fake_record("nmc"), fake_record(dataset="other", data="2"))
+    done = ok("plot", folder, "--out", tmp_path / "out")
+    names = [line.removeprefix(f"{tmp_path}/out/") for line in done.out.splitlines()]
+    assert "digits--cil/per-class-nmc-vs-layup.png" in names
+    assert "other--cil/per-class-layup.png" in names
+    assert not any("other" in name and "nmc" in name for name in names)
 
 
 # What goes wrong
@@ -299,14 +299,14 @@ def test_an_unknown_metric(results, refused):
 
 def test_rows_that_cannot_be_paired(results, refused):
     put(results, fake_record("other", seed=1993))  # of fewer test images
-    refused("compare", results, "--against", "other", says=["tested on different images"])
+    refused("compare", results, "--json", "--against", "other", says=["tested on different images"])
     put(results, fake_record("another", seed=7, tests_per_class=20))
     refused("compare", results, "--against", "another", says=["no seed in common"])
 
 
 def test_places_that_cannot_be_written(results, refused, tmp_path):
     (tmp_path / "file").touch()
-    refused("plot", results, "--out", tmp_path / "file" / "x", says=["Cannot make the folder", "--out"])
+    refused("plot", results, "--out", tmp_path / "file" / "x", says=["Cannot make the folder", "another"])
     refused("compare", results, "--csv", tmp_path / "nowhere" / "t.csv", says=["t.csv"])
 
 

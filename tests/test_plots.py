@@ -248,3 +248,15 @@ def test_large_confusions_have_room_for_what_is_written(count, tmp_path):
     assert max(seen.shape) < 2000
     for edge in (seen[0], seen[-1], seen[:, 0], seen[:, -1]):
         assert (edge == 255).all()
+
+
+def test_lines_over_numbers_that_grow_by_factors(tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(plots, "_save", lambda figure, path: drawn.append(figure))
+    series = {"nmc": Band(np.array([0.1, 0.2]), np.array([0.01, 0.02])), "_k": Band(np.zeros(2), np.zeros(2))}
+    plots.lines(tmp_path / "l.png", [1, 100], series, "images", "accuracy")
+    axes = drawn[0].axes[0]
+    assert [line.get_xdata().tolist() for line in axes.lines] == [[1, 100]] * 2
+    assert axes.get_xscale() == "log"
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["nmc", "_k"]
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["1", "100"]

@@ -246,6 +246,14 @@ def compare(records: Iterable[Record]) -> Comparison:
     return found
 
 
+def partitions(records: Iterable[Record]) -> list[list[Record]]:
+    """The records of each dataset and setting by themselves: numbers of two of them cannot be compared."""
+    found: dict[tuple[str, str], list[Record]] = {}
+    for record in records:
+        found.setdefault((_data_name(record.run), str(record.run.get("setting"))), []).append(record)
+    return list(found.values())
+
+
 def difference(group: Group, baseline: Group) -> Difference:
     """How much better a group's A_T is than the baseline's, run against run of the same seed.
 

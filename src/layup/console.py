@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 MANY = 40
 """Tables on a screen stop here; piped ones do not."""
+WIDE = 160
+"""Columns of a table that is piped: nobody's screen is too narrow for it."""
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
@@ -58,9 +60,14 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     shown = rows[:MANY] if out.is_terminal else rows  # a file can hold them all
     for row in shown:
         drawn.add_row(*map(escape, row))
-    out.print(drawn)
+    _print_table(drawn)
     if len(rows) > len(shown):
         say(f"… and {len(rows) - len(shown):,} more rows.")
+
+
+def _print_table(drawn: Table) -> None:
+    sheet = out if out.is_terminal else Console(highlight=False, file=out.file, width=max(WIDE, out.width))
+    sheet.print(drawn)
 
 
 @contextmanager
@@ -82,7 +89,7 @@ def live_table(
 
     with Live(Group(drawn, bar), console=out, transient=True):
         yield add_row, lambda: bar.advance(task)
-    out.print(drawn)
+    _print_table(drawn)
 
 
 def facts(values: Mapping[str, object]) -> None:

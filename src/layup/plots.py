@@ -123,6 +123,24 @@ def over_tasks(path: str | Path, panels: Mapping[str, Mapping[str, Band]], title
     _save(figure, path)
 
 
+def lines(
+    path: str | Path, at: Sequence[float], series: Mapping[str, Band], x_label: str, y_label: str
+) -> None:
+    """One line a method over numbers that grow by factors, such as images a class, ± its standard error."""
+    figure, axes = _figure(6.4, 4.4)
+    for i, (name, found) in enumerate(series.items()):
+        _band(axes, i, name, found, marked=True, at=at)
+    axes.set_xscale("log")
+    axes.set_xticks(at, [f"{place:g}" for place in at])
+    axes.set_xticks([], minor=True)
+    axes.set_xlabel(x_label)
+    axes.set_ylabel(y_label)
+    axes.grid(axis="y", alpha=0.25)
+    handles, _ = axes.get_legend_handles_labels()
+    axes.legend(handles, list(series), frameon=False)
+    _save(figure, path)
+
+
 def per_class_change(
     path: str | Path, before: Mapping[str, float], after: Mapping[str, float], title: str = ""
 ) -> None:
@@ -232,12 +250,14 @@ def _bare(axes: Axes) -> Axes:
     return axes
 
 
-def _band(axes: Axes, number: int, name: str, found: Band, marked: bool) -> bool:
-    """Draw a line and its shade; whether there was one."""
-    tasks = np.arange(1, len(found.mean) + 1)
+def _band(
+    axes: Axes, number: int, name: str, found: Band, marked: bool, at: Sequence[float] | None = None
+) -> bool:
+    """Draw a line and its shade over 1, 2, … or other places; whether there was one."""
+    places = np.arange(1, len(found.mean) + 1) if at is None else np.asarray(at)
     colour = SAFE_COLOURS[number % len(SAFE_COLOURS)]
     axes.plot(
-        tasks,
+        places,
         found.mean,
         color=colour,
         linestyle=LINES[number // len(SAFE_COLOURS) % len(LINES)],
@@ -248,7 +268,7 @@ def _band(axes: Axes, number: int, name: str, found: Band, marked: bool) -> bool
     )
     known = ~np.isnan(found.mean) & ~np.isnan(found.error)
     low, high = found.mean - found.error, found.mean + found.error
-    axes.fill_between(tasks, low, high, where=known.tolist(), color=colour, alpha=0.18, linewidth=0)
+    axes.fill_between(places, low, high, where=known.tolist(), color=colour, alpha=0.18, linewidth=0)
     return bool(known.any())
 
 

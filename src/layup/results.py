@@ -217,7 +217,7 @@ def run_name(run: Mapping[str, Any]) -> str:
 
 
 def find_records(paths: Iterable[str | Path]) -> list[Record]:
-    """The finished records among files, and below folders (their *.json), in the order of their names.
+    """The finished records among files, and in folders (their *.json), in the order of their names.
 
     Files that are named must be records; a folder may also hold other JSON, which is passed over with a
     warning.

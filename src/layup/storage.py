@@ -130,6 +130,16 @@ def read_header(path: AnyPath, kind: str) -> dict[str, Any]:
         return _checked_header(path, kind, file)[0]
 
 
+def make_folder(folder: AnyPath) -> None:
+    """Make a folder, and those that it is in, if they are not there."""
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"Cannot make the folder '{folder}' ({_reason(error)}). Choose another one."
+        ) from error
+
+
 def delete(path: AnyPath) -> None:
     """Remove a file and its lock, where nobody else can be waiting for it; no file is no error.
 

@@ -136,7 +136,7 @@ def _numbers(report: Report) -> str:
 
 def _found(source: Source, data: Path) -> str:
     if source.build is not None:
-        return "built in"
+        return "always"
     try:
         found = source.locate(data, by_name=True)
     except InputError:

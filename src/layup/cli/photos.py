@@ -363,7 +363,7 @@ def demo(
     from layup.demo import demo_models, digits_scenario, digits_tasks, run_demo, save_examples
 
     started = time.monotonic()
-    _make_folder(out)
+    storage.make_folder(out)
     scenario = digits_scenario()
     tasks = scenario.tasks
     models = demo_models()
@@ -412,12 +412,3 @@ def _require_usable(answers: Answers, paths: list[Path], strict: bool) -> None:
         raise InputError("There are no image files in what was given.")
     if answers.bad and (strict or not answers.kept):
         raise InputError(answers.bad[0].reason)
-
-
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(
-            f"Cannot make the folder '{folder}' ({error.strerror}). Choose another --out."
-        ) from error

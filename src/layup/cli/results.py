@@ -19,6 +19,7 @@ from layup.registry import unknown_name
 
 if TYPE_CHECKING:
     from layup.comparison import Comparison, Difference, Group, Measured
+    from layup.results import Record
 
 STDOUT = Path("-")
 DEFAULT_METRICS = (
@@ -41,6 +42,7 @@ MEANINGS = {
     "average_accuracy": "A_T: average accuracy after the last task",
     "mean_of_average_accuracy_curve": "mean A_t: the mean of those after each task",
     "forgetting": "F_T: average forgetting",
+    "forward_passes": "passes: images through the network in that run; what the cache had did not pass again",
 }
 ONE_RUN = "ᵇ"
 
@@ -80,7 +82,8 @@ def compare(
     layup compare results/ --metric backward_transfer --metric peak_memory
     layup compare results/ --csv table.csv         every number, by its full name
 
-    Runs that differ in nothing but seeds are one row. A row of a single run has
+    Each dataset and setting has a table of its own, and runs that differ in
+    nothing but seeds are one row. A row of a single run has
     the error of a bootstrap over its test images, marked ᵇ. Differences are
     between runs of the same seed, so what both share cancels.
     """
@@ -92,23 +95,19 @@ def compare(
     for name in metric or ():
         if name not in comparison.METRICS:
             raise unknown_name("metric", name, comparison.METRICS)
-    found = comparison.compare(find_records(results))
-    baseline = None if against is None else found.find(against)
-    exported = tuple(metric or comparison.METRICS)
-    if csv is not None:
-        text = comparison.to_csv(found, exported, baseline)
-        if csv == STDOUT:
-            sys.stdout.write(text)
-        else:
-            storage.write_text(csv, text)
-    if as_json:
-        console.print_json(comparison.to_json(found, exported, baseline))
-    elif csv != STDOUT:
-        _table(found, tuple(metric or DEFAULT_METRICS), baseline)
-    for note in found.notes:
+    records = find_records(results)
+    if as_json or csv is not None:
+        _export(comparison.compare(records), tuple(metric or comparison.METRICS), against, csv, as_json)
+    if as_json or csv == STDOUT:
+        return
+    parts = _parts(records, against)
+    marks: set[str] = set()
+    names = tuple(metric or DEFAULT_METRICS)
+    for found, baseline in parts:
+        marks |= _table(found, names, baseline)
+    _legend(names, marks)
+    for note in dict.fromkeys(note for found, _ in parts for note in found.notes):
         console.remark(note)
-    if csv not in (None, STDOUT):
-        console.remark(f"CSV: {csv}")
 
 
 @app.command()
@@ -130,17 +129,55 @@ def plot(
     each class is compared to that of the first (or --against); of a single one,
     the end is compared to when the class was new.
     """
-    from layup.comparison import compare
     from layup.results import find_records
 
-    found = compare(find_records(results))
-    baseline = found.groups[0] if against is None else found.find(against)
-    _make_folder(out)
-    for name, draw in _pictures(found, baseline):
-        for ending in ("png", "svg") if form is Format.both else (form.value,):
-            path = out / f"{name}.{ending}"
-            draw(path)
-            console.say(str(path))
+    parts = _parts(find_records(results), against)
+    folders = [out / name for name in _file_names(found.subject for found, _ in parts)]
+    for (found, baseline), folder in zip(parts, folders if len(parts) > 1 else [out], strict=True):
+        storage.make_folder(folder)
+        for name, draw in _pictures(found, baseline or found.groups[0]):
+            for ending in ("png", "svg") if form is Format.both else (form.value,):
+                path = folder / f"{name}.{ending}"
+                draw(path)
+                console.say(str(path))
+        for note in found.notes:
+            console.remark(note)
+
+
+def _parts(records: Sequence[Record], against: str | None) -> list[tuple[Comparison, Group | None]]:
+    """The comparison within each dataset and setting, and its baseline, if it has one of that label."""
+    from layup.comparison import compare, partitions
+
+    parts: list[tuple[Comparison, Group | None]] = []
+    unknown: InputError | None = None
+    for part in partitions(records):
+        found = compare(part)
+        baseline = None
+        if against is not None:
+            try:
+                baseline = found.find(against)
+            except InputError as error:
+                unknown = error
+        parts.append((found, baseline))
+    if unknown and not any(baseline for _, baseline in parts):
+        raise unknown
+    return parts
+
+
+def _export(
+    found: Comparison, names: Sequence[str], against: str | None, csv: Path | None, as_json: bool
+) -> None:
+    """Write all rows in one, as CSV, JSON or both."""
+    from layup.comparison import to_csv, to_json
+
+    baseline = None if against is None else found.find(against)
+    if csv == STDOUT:
+        sys.stdout.write(to_csv(found, names, baseline))
+    elif csv is not None:
+        storage.write_text(csv, to_csv(found, names, baseline))
+        console.remark(f"CSV: {csv}")
+    if as_json:
+        console.print_json(to_json(found, names, baseline))
     for note in found.notes:
         console.remark(note)
 
@@ -191,31 +228,37 @@ def _file_names(labels: Iterable[str]) -> list[str]:
     return found
 
 
-def _table(found: Comparison, names: Sequence[str], baseline: Group | None) -> None:
-    """The table, and below it what its marks mean."""
+def _table(found: Comparison, names: Sequence[str], baseline: Group | None) -> set[str]:
+    """The table; gives back what its errors are over."""
     from layup.comparison import difference
 
     headings = [HEADINGS.get(name, name.replace("_", " ")) for name in names]
-    columns = ["run", *found.mixed, "seeds", *headings]
+    columns = ["run", "seeds", *headings]
     columns += [] if baseline is None else [f"A_T − {baseline.label}"]
-    rows, marked = [], False
-    for i, group in enumerate(found.groups):
+    rows = []
+    overs: set[str | None] = set()
+    for group in found.groups:
         measured = {name: group.measure(name) for name in names}
-        row = [group.label, *(values[i] for values in found.mixed.values()), str(len(group.records))]
+        row = [group.label, str(len(group.records))]
         row += [_cell(name, value) for name, value in measured.items()]
-        overs = [value.over for value in measured.values()]
+        overs |= {value.over for value in measured.values()}
         if baseline is not None:
             gap = None if group is baseline else difference(group, baseline)
             row.append("" if gap is None else _gap(gap))
-            overs.append(None if gap is None else gap.over)
-        marked |= "images" in overs
+            overs.add(None if gap is None else gap.over)
         rows.append(row)
+    console.say(found.subject)
     console.table(columns, rows)
+    return {over for over in overs if over}
+
+
+def _legend(names: Sequence[str], marks: set[str]) -> None:
+    """What headings and marks mean."""
     if meanings := [MEANINGS[name] for name in names if name in MEANINGS]:
         console.say("; ".join(meanings) + ".")
-    if any(len(group.records) > 1 for group in found.groups):
+    if "seeds" in marks:
         console.say("± is the standard error over seeds.")
-    if marked:
+    if "images" in marks:
         console.say(
             f"{ONE_RUN} One run: the standard error (and 95 % interval) over its test images, by bootstrap."
         )
@@ -243,12 +286,3 @@ def _gap(gap: Difference) -> str:
 
 def _error(error: float | None, over: str | None) -> str:
     return "" if error is None else f" ± {error:.3f}{ONE_RUN if over == 'images' else ''}"
-
-
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(
-            f"Cannot make the folder '{folder}' ({error.strerror}). Choose another --out."
-        ) from error
