@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
@@ -232,10 +231,7 @@ class Experiment:
                 yield records
             for name, path in self.paths.items():
                 records[name].write(path)
-            _remove(place)
-        storage.delete(place)  # the lock: whoever waited for it finds the run finished
-        with suppress(OSError):  # other runs may be at work
-            place.parent.rmdir()
+            _remove(place)  # but not its lock: others may be waiting for it
 
     def _extended(self, record: Record, name: str, event: TaskDone) -> Record:
         """The record with one step more, and with the answers if it was the last."""

@@ -182,7 +182,8 @@ class DepthsMethod(Method):
 
     def begin(self, setup: Setup) -> Learner:
         """A learner that knows nothing yet."""
-        model = LayUPDepths(setup.backbone, adapter=setup.session, **self.options(), **setup.reading)
+        options = self.settled(setup).options()
+        model = LayUPDepths(setup.backbone, adapter=setup.session, **options, **setup.reading)
         return DepthsLearner(model, setup.checkpoint)
 
     def resume(self, setup: Setup, path: Path) -> Learner:

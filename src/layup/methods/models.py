@@ -69,7 +69,8 @@ class ModelMethod(Method):
 
     def begin(self, setup: Setup) -> Learner:
         """A learner that knows nothing yet."""
-        model = self.model(setup.backbone, adapter=setup.session, **self.options(), **setup.reading)
+        options = self.settled(setup).options()
+        model = self.model(setup.backbone, adapter=setup.session, **options, **setup.reading)
         return ModelLearner(model, setup.checkpoint)
 
     def resume(self, setup: Setup, path: Path) -> Learner:

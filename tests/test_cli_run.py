@@ -1,0 +1,423 @@
+"""`layup run` as people type it: the table, the records, and a sentence for everything that cannot be."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sys
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from layup import console, load_backbone
+from layup.cli import main
+from layup.methods.models import ModelLearner
+from layup.results import Record
+from photos import log_levels_kept, name, write_photos
+
+QUICK = ("--backbone", "vit-nano")
+CLASSES = 4
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture(scope="module")
+def shelf(tmp_path_factory):
+    """photos/{train,test}/CLASS, styles/DOMAIN/{train,test}/CLASS, loose/CLASS; and their features."""
+    folder = tmp_path_factory.mktemp("shelf")
+    for part, count, start in (("train", 4, 0), ("test", 2, 100)):
+        write_photos(folder / "photos" / part, dict.fromkeys(range(CLASSES), count), start)
+        for i, style in enumerate(("ink", "chalk")):
+            write_photos(folder / "styles" / style / part, {0: count, 1: count}, start + 10 * i)
+    write_photos(folder / "loose", {0: 5, 1: 5})
+    return folder
+
+
+@pytest.fixture
+def here(shelf, tmp_path, monkeypatch):
+    """The working directory, with photos/, styles/ and loose/."""
+    for each in ("photos", "styles", "loose"):
+        (tmp_path / each).symlink_to(shelf / each)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LAYUP_CACHE", str(shelf / "cache"))
+    monkeypatch.delenv("LAYUP_DATA", raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def layup(monkeypatch, capsys, here):
+    """Run a command as the installed script would, in this process."""
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def command(*arguments):
+        capsys.readouterr()
+        monkeypatch.setattr(sys, "argv", ["layup", "run", *map(str, arguments)])
+        try:
+            main()
+            code = 0
+        except SystemExit as end:
+            code = end.code or 0
+        out, err = capsys.readouterr()
+        assert "Traceback" not in out + err
+        return Result(code, out, err)
+
+    with log_levels_kept():
+        yield command
+
+
+@pytest.fixture
+def ok(layup):
+    """Run something quick that has to succeed."""
+
+    def command(dataset, *arguments):
+        result = layup("--dataset", dataset, *QUICK, *arguments)
+        assert result.code == 0, result.err
+        return result
+
+    return command
+
+
+@pytest.fixture
+def lessons(monkeypatch):
+    """How many lessons were learned."""
+    seen = []
+    original = ModelLearner.learn
+    monkeypatch.setattr(ModelLearner, "learn", lambda self, *given: (seen.append(1), original(self, *given)))
+    return seen
+
+
+def records(folder):
+    return {path.name: Record.read(path) for path in sorted(folder.glob("*.json"))}
+
+
+def the_record(folder):
+    [record] = records(folder).values()
+    return record
+
+
+PHOTOS = ("folder:photos", "--tasks", 2, "--k", 1)
+
+
+# What comes out
+
+
+def test_a_run_shows_a_line_for_each_task_and_leaves_a_record(ok, here, own_cache, monkeypatch):
+    monkeypatch.setenv("LAYUP_CACHE", str(own_cache))
+    result = ok(*PHOTOS)
+    record = the_record(here / "results")
+    assert result.err == ""
+    assert "folder:photos, cil, layup, seed 1993" in result.out
+    for title in ("task", "images", "A_t", "F_t", "λ", "learn s", "predict s", "passes"):
+        assert title in result.out
+    rows = re.findall(r"│ (\d) +│ (\d+) +│ ([\d.]+) +│ ([\d.-]*) +│ (\S+)", result.out)
+    assert [(row[0], row[1]) for row in rows] == [("1", "8"), ("2", "8")]
+    matrix = record.matrix
+    assert [float(row[2]) for row in rows] == pytest.approx([matrix[0, 0], matrix[1].mean()], abs=1e-3)
+    assert [row[3] for row in rows] == ["", f"{matrix[0, 0] - matrix[1, 0]:.3f}"]
+    assert [float(row[4]) for row in rows] == pytest.approx(
+        [step.chosen["lambda"] for step in record.steps], rel=1e-2
+    )
+    assert f"average accuracy {record.summary['average_accuracy']:.3f}" in result.out
+    assert f"Record: results/{record.name}.json" in result.out
+    # A learner that passes every test image after every task: 8 + 4 and 8 + 8.
+    assert "through the network: 24;" in result.out
+    assert "would make it 28." in result.out
+
+
+def test_where_nobody_looks_every_task_is_a_line_when_it_comes(ok):
+    lines = ok(*PHOTOS).out.splitlines()
+    assert lines[0].startswith("task: 1 · images: 8 · A_t: ")
+    assert lines[1].startswith("task: 2 · images: 8 · A_t: ")
+
+
+def test_on_a_terminal_the_table_grows(ok, monkeypatch):
+    monkeypatch.setattr(console, "out", Console(highlight=False, force_terminal=True, width=120))
+    out = ok(*PHOTOS).out
+    assert "task: 1 · " not in out
+    assert "0/2" in out
+    assert out.count("folder:photos, cil, layup, seed 1993") >= 2
+
+
+def test_a_finished_run_is_not_run_again_unless_asked(ok, here, lessons):
+    ok(*PHOTOS)
+    [path] = (here / "results").glob("*.json")
+    before = path.read_bytes()
+    again = ok(*PHOTOS)
+    assert len(lessons) == 2
+    assert again.out == ""
+    assert "This run is finished already (--again runs it anew)" in again.err
+    assert f"results/{path.name}: average accuracy " in again.err
+    assert path.read_bytes() == before
+    assert "average accuracy" in ok(*PHOTOS, "--again").out
+    assert len(lessons) == 4
+
+
+def test_a_run_that_failed_in_the_middle_goes_on_and_shows_what_was_done(ok, layup, here, monkeypatch):
+    original = ModelLearner.learn
+    calls = []
+
+    def fail_once(self, images, labels):
+        calls.append(1)
+        if len(calls) == 2:
+            raise OSError(28, "No space left on device", "features.sqlite")
+        original(self, images, labels)
+
+    monkeypatch.setattr(ModelLearner, "learn", fail_once)
+    failed = layup("--dataset", *PHOTOS, *QUICK)
+    assert failed.code == 1
+    assert "Error: No space left on device: features.sqlite" in failed.err
+    assert not records(here / "results")
+    lines = ok(*PHOTOS).out.splitlines()
+    assert [line.split(" · ")[0] for line in lines[:2]] == ["task: 1", "task: 2"]
+    assert len(calls) == 3
+
+
+def test_several_k_are_one_run_and_several_records(ok, here, lessons):
+    result = ok("folder:photos", "--tasks", 2, "--k", "1,3-4")
+    assert len(lessons) == 2
+    found = records(here / "results")
+    assert sorted(record.run["options"]["k"] for record in found.values()) == [1, 3, 4]
+    for k in (1, 3, 4):
+        assert f"A_t, k = {k}" in result.out
+        assert re.search(
+            rf"k = {k}: average accuracy [\d.]+, .*Record: results/\S*-k{k}-T2-\S+\.json", result.out
+        )
+    assert "folder:photos, cil, layup, seed" in result.out
+    assert "finished already" in ok("folder:photos", "--tasks", 2, "--k", 3).err
+    assert len(lessons) == 2
+
+
+def test_several_seeds_are_several_runs(ok, here):
+    result = ok(*PHOTOS, "--seed", "1,3-4")
+    seeds = [record.run["seed"] for record in records(here / "results").values()]
+    assert sorted(seeds) == [1, 3, 4]
+    for seed in seeds:
+        assert f"seed {seed}" in result.out
+    orders = {tuple(record.class_order) for record in records(here / "results").values()}
+    assert len(orders) > 1
+
+
+def test_seeds_of_a_loose_folder_split_it_anew(ok, here):
+    ok("folder:loose", "--tasks", 2, "--k", 1, "--seed", "0-1")
+    first, second = records(here / "results").values()
+    assert first.run["data"] != second.run["data"]
+
+
+@pytest.mark.parametrize("method", ["nmc", "laynmc", "layup"])
+def test_every_method_runs(ok, here, method):
+    result = ok("folder:photos", "--tasks", 2, "--method", method)
+    record = the_record(here / "results")
+    assert record.run["method"] == method
+    assert f"cil, {method}, seed" in result.out
+
+
+def test_domains_are_run_one_after_another_by_default(ok, here):
+    result = ok("domains:styles", "--k", 1)
+    record = the_record(here / "results")
+    assert (record.run["setting"], record.run["order"]) == ("dil", "chalk,ink")
+    assert re.findall(r"│ (ink|chalk) ", result.out) == ["chalk", "ink"]
+    assert not np.isnan(record.matrix).any()
+    ok("domains:styles", "--k", 1, "--order", "ink,chalk", "--out", "other")
+    assert [task.name for task in the_record(here / "other").tasks] == ["ink", "chalk"]
+    ok("domains:styles", "--k", 1, "--order", "shuffled", "--tasks", 2, "--out", "mixed")
+    assert the_record(here / "mixed").run["order"] == "shuffled"
+
+
+def test_a_stream_is_run_in_small_batches(ok, here, lessons):
+    ok(*PHOTOS, "--setting", "ocl", "--batch", 3)
+    record = the_record(here / "results")
+    assert (record.run["setting"], record.run["batch"]) == ("ocl", 3)
+    assert record.run["options"]["lam"] == "gcv"
+    assert len(lessons) == 2 * 3
+
+
+def test_options_reach_the_record(ok, here):
+    ok(
+        *PHOTOS,
+        *("--lam", 0.5, "--balance", "--first", 3, "--no-shuffle", "--per-class", 3),
+        *("--seed", 5, "--out", "here", "--no-cache", "--workers", 0),
+    )
+    record = the_record(here / "here")
+    assert record.run["options"] == {"k": 1, "lam": 0.5, "balance": True}
+    assert [len(task.classes) for task in record.tasks] == [3, 1]
+    assert record.class_order == [name(i) for i in range(CLASSES)]
+    assert [task.train for task in record.tasks] == [9, 3]
+    assert (record.run["seed"], record.run["per_class"], record.run["first"]) == (5, 3, 3)
+    assert sum(step.forward_passes for step in record.steps) == 12 + 6 + 8
+    ok(*PHOTOS, "--tasks", 3, "--uneven", "first", "--out", "uneven")
+    assert [len(task.classes) for task in the_record(here / "uneven").tasks] == [2, 1, 1]
+
+
+def test_a_preset_decides_how_images_are_made_ready_and_how_the_network_is_tuned(ok, here):
+    tune = ("--adapt", "ssf", "--epochs", 1, "--preset", "official")
+    ok(*PHOTOS, *tune)
+    record = the_record(here / "results")
+    assert record.run["preset"] == record.run["adapter"]["preset"] == "official"
+    assert record.run["backbone"]["fingerprint"] != load_backbone("vit-nano").fingerprint
+    assert record.run["adapter"]["seed"] == record.run["seed"] == 1993
+    assert record.steps[0].training_passes > 0
+    ok(*PHOTOS, *tune, "--adapter-seed", 3, "--learning-rate", 0.001, "--out", "other")
+    adapter = the_record(here / "other").run["adapter"]
+    assert (adapter["seed"], adapter["learning_rate"], adapter["epochs"]) == (3, 0.001, 1)
+
+
+def test_data_is_found_where_the_option_or_the_variable_says(layup, here, monkeypatch):
+    tree = here / "trees" / "cub"
+    shutil.copytree(here / "photos", tree)
+    for found in (("--data", here / "trees"), ()):
+        result = layup(
+            "--dataset", "cub200", *QUICK, "--tasks", 2, "--k", 1, "--out", f"out{len(found)}", *found
+        )
+        assert result.code == 0, result.err
+        monkeypatch.setenv("LAYUP_DATA", str(here / "trees"))
+
+
+def test_a_record_says_nothing_of_where_the_photos_are(ok, here):
+    ok(f"folder:{here / 'photos'}", "--tasks", 2, "--k", 1)
+    text = json.dumps(the_record(here / "results").to_dict())
+    assert str(here) not in text
+    assert "folder:photos" in text
+
+
+# What cannot be
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--dataset", "digit"), ["Unknown dataset 'digit'", "Did you mean 'digits'?"]),
+        (("--dataset", "folder:nowhere"), ["nowhere"]),
+        (("--dataset", "domains:photos"), ["folder:photos"]),
+        (("--method", "layupp"), ["Unknown method 'layupp'", "Did you mean 'layup'?"]),
+        (("--setting", "oc"), ["Unknown setting 'oc'", "cil, dil, ocl", "Did you mean 'ocl'?"]),
+        (("--setting", "dil"), ["'folder:photos' has no domains"]),
+        (("--backbone", "vit-nana"), ["vit-nana"]),
+        (("--input-size", "32"), ["'vit-nano' cannot read images of 32 × 32"]),
+        (("--weights", "no.safetensors"), ["weights"]),
+        (("--k", "0"), ["k = 0", "between 1 and 12"]),
+        (("--k", "13"), ["k = 13", "between 1 and 12"]),
+        (("--k", "1-13"), ["k = 13", "between 1 and 12"]),
+        (("--k", "abc"), ["--k 'abc' cannot be read", "6 or 1,6 or 1-12"]),
+        (("--k", "3-1"), ["--k '3-1' cannot be read"]),
+        (("--k", "1,,2"), ["--k '1,,2' cannot be read"]),
+        (("--k", ""), ["--k '' cannot be read"]),
+        (("--k", "1.5"), ["--k '1.5' cannot be read"]),
+        (("--k", "3", "--method", "nmc"), ["The method 'nmc' has no option 'k'"]),
+        (("--k", "1,2", "--method", "laynmc"), ["Several --k at once are for the method 'layup'"]),
+        (("--lam", "serach"), ["Unknown rule for λ 'serach'", "Did you mean 'search'?"]),
+        (("--lam", "-1"), ["λ = -1.0 cannot be used"]),
+        (("--lam", "nan"), ["λ = nan cannot be used"]),
+        (("--lam", "1", "--method", "laynmc"), ["The method 'laynmc' has no option 'lam'"]),
+        (("--balance", "--method", "nmc"), ["The method 'nmc' has no option 'balance'"]),
+        (("--seed", "x"), ["--seed 'x' cannot be read"]),
+        (("--seed=-1",), ["--seed '-1' cannot be read"]),
+        (("--seed", str(2**32)), [f"The seed {2**32}", "from 0 to 2^32 - 1"]),
+        (("--tasks", "5"), ["4 classes cannot be shared out among 5 tasks", "from 1 to 4"]),
+        (("--tasks", "0"), ["among 0 tasks"]),
+        (
+            ("--first", "4", "--tasks", "2"),
+            ["The first of 2 tasks cannot have 4 of 4 classes", "from 1 to 3"],
+        ),
+        (("--first", "0"), ["--first"]),
+        (("--uneven", "lst"), ["'lst'", "Did you mean 'last'?"]),
+        (("--batch", "5"), ["--batch is for the setting 'ocl', and this is 'cil'"]),
+        (("--batch", "0", "--setting", "ocl"), ["--batch"]),
+        (("--order", "shuffled"), ["--order is for the setting 'dil', and this is 'cil'"]),
+        (("--order", "ink"), ["no domains"]),
+        (("--per-class", "0"), ["--per-class"]),
+        (("--adapt", "ssf", "--setting", "ocl"), ["cannot be adapted in the online setting"]),
+        (("--lam", "search", "--setting", "ocl"), ["λ cannot be searched in the online setting"]),
+        (("--adapt", "sfs"), ["'sfs'", "Did you mean 'ssf'?"]),
+        (("--epochs", "3"), ["--epochs says how to tune the network: it needs --adapt"]),
+        (("--learning-rate", "3"), ["--learning-rate", "needs --adapt"]),
+        (("--adapter-seed", "3"), ["needs --adapt"]),
+        (("--adapt", "ssf", "--learning-rate", "-1"), ["learning_rate = -1.0 is impossible"]),
+        (("--preset", "papr"), ["Unknown preset 'papr'", "Did you mean 'paper'?"]),
+        (("--out", "photos/train/digit 0/000.png"), ["Cannot make the folder", "Choose another --out"]),
+        (("--dataset", "domains:styles", "--order", "ink,chlk"), ["Unknown domain 'chlk'", "'chalk'"]),
+        (("--dataset", "domains:styles", "--order", "ink"), ["leaves out: chalk"]),
+        (("--dataset", "domains:styles", "--order", "ink,chalk,ink"), ["twice"]),
+        (("--dataset", "domains:styles", "--tasks", "3"), ["each of 2 domains is a task", "--tasks"]),
+        (
+            ("--dataset", "domains:styles", "--first", "1"),
+            ["--first is for the setting 'cil', and this is 'dil'"],
+        ),
+        (("--dataset", "domains:styles", "--no-shuffle"), ["--shuffle is for the setting 'cil'"]),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_what_cannot_be_is_one_sentence(layup, here, arguments, says):
+    usual = {"--dataset": "folder:photos", "--backbone": "vit-nano"}
+    missing = [each for pair in usual.items() if pair[0] not in arguments for each in pair]
+    result = layup(*missing, *arguments)
+    said = " ".join(re.sub("[│╭╮╰╯─]", " ", result.err).split())
+    assert result.code not in (0, None)
+    assert "Error" in said
+    for words in says:
+        assert words in said
+    if result.code == 1:
+        assert result.err.startswith("Error: ")
+        assert result.out == ""
+    assert not (here / "results").exists()
+
+
+def test_a_bad_photo_ends_the_run_with_its_name(layup, here):
+    shutil.copytree(here / "photos", here / "mine")
+    (here / "mine" / "train" / name(0) / "bad.png").write_text("no image")
+    result = layup("--dataset", "folder:mine", *QUICK, "--k", 1, "--tasks", 2)
+    assert result.code == 1
+    assert "bad.png" in result.err
+    assert "Error: " in result.err
+    assert not records(here / "results")
+
+
+def test_a_class_without_tests_is_refused_where_it_would_be_a_task(layup, here):
+    shutil.copytree(here / "photos", here / "mine")
+    shutil.rmtree(here / "mine" / "test" / name(0))
+    result = layup("--dataset", "folder:mine", *QUICK, "--tasks", CLASSES)
+    assert result.code == 1
+    assert "There are no test images for task" in result.err
+
+
+def test_a_damaged_unfinished_run_is_one_sentence_that_says_what_to_do(layup, ok, here, monkeypatch):
+    def fail(self, path):
+        raise OSError(28, "No space left on device", str(path))
+
+    with monkeypatch.context() as patch:
+        calls = []
+        original = ModelLearner.save
+        patch.setattr(
+            ModelLearner,
+            "save",
+            lambda self, path: (fail if calls else original)(self, path) or calls.append(1),
+        )
+        assert layup("--dataset", *PHOTOS, *QUICK).code == 1
+    [progress] = (here / "results" / "unfinished").rglob("progress.json")
+    progress.write_text("{")
+    result = layup("--dataset", *PHOTOS, *QUICK)
+    assert result.code == 1
+    assert "progress.json is damaged. Give --again to begin anew." in result.err
+    ok(*PHOTOS, "--again")
+
+
+def test_help_says_what_to_type(layup):
+    result = layup("--help")
+    assert result.code == 0
+    for words in (
+        "layup run --dataset digits",
+        "--setting",
+        "--k",
+        "--again",
+        "goes on where it was interrupted",
+    ):
+        assert words in result.out
