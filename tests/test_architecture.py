@@ -87,7 +87,7 @@ MAY_IMPORT = {
         "results",
     },
     "plots": {"errors", "metrics"},
-    "console": {"features", "adapters", "image_model", "model", "results"},
+    "console": {"progress", "features", "adapters", "image_model", "model", "results"},
     "demo": {
         "backbones",
         "image_model",

@@ -141,11 +141,12 @@ def test_where_nobody_looks_every_task_is_a_line_when_it_comes(ok):
 
 
 def test_on_a_terminal_the_table_grows(ok, monkeypatch):
-    monkeypatch.setattr(console, "out", Console(highlight=False, force_terminal=True, width=120))
-    out = ok(*PHOTOS).out
-    assert "task: 1 · " not in out
-    assert "0/2" in out
-    assert out.count("folder:photos, cil, layup, seed 1993") >= 2
+    monkeypatch.setattr(console, "screen", Console(stderr=True, force_terminal=True, width=120))
+    done = ok(*PHOTOS)
+    assert "task: 1 · " not in done.out
+    assert "0/2" in done.err
+    assert "folder:photos, cil, layup, seed 1993" in done.err
+    assert done.out.count("folder:photos, cil, layup, seed 1993") == 1
 
 
 def test_a_finished_run_is_not_run_again_unless_asked(ok, here, lessons):
@@ -207,10 +208,13 @@ def test_several_seeds_are_several_runs(ok, here):
     assert len(orders) > 1
 
 
-def test_seeds_of_a_loose_folder_split_it_anew(ok, here):
+def test_a_loose_folder_is_split_alike_for_all_seeds_but_by_a_seed_of_its_own(ok, here):
     ok("folder:loose", "--tasks", 2, "--k", 1, "--seed", "0-1")
     first, second = records(here / "results").values()
-    assert first.run["data"] != second.run["data"]
+    assert first.run["data"] == second.run["data"]
+    assert first.run["seed"] != second.run["seed"]
+    ok("folder:loose", "--tasks", 2, "--k", 1, "--seed", 0, "--split-seed", 1, "--out", "other")
+    assert the_record(here / "other").run["data"] != first.run["data"]
 
 
 @pytest.mark.parametrize("method", ["nmc", "laynmc", "layup"])
@@ -343,7 +347,7 @@ def test_a_record_says_nothing_of_where_the_photos_are(ok, here):
         (("--adapter-seed", "3"), ["needs --adapt"]),
         (("--adapt", "ssf", "--learning-rate", "-1"), ["learning_rate = -1.0 is impossible"]),
         (("--preset", "papr"), ["Unknown preset 'papr'", "Did you mean 'paper'?"]),
-        (("--out", "photos/train/digit 0/000.png"), ["Cannot make the folder", "Choose another --out"]),
+        (("--out", "photos/train/digit 0/000.png"), ["Cannot make the folder", "Choose another one"]),
         (("--dataset", "domains:styles", "--order", "ink,chlk"), ["Unknown domain 'chlk'", "'chalk'"]),
         (("--dataset", "domains:styles", "--order", "ink"), ["leaves out: chalk"]),
         (("--dataset", "domains:styles", "--order", "ink,chalk,ink"), ["twice"]),

@@ -822,7 +822,7 @@ def test_a_damaged_record_of_a_finished_run_is_said_and_again_mends_it(make):
 def test_a_folder_that_cannot_be_made_is_one_clear_sentence(make, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(
-        InputError, match=r"^Cannot make the folder '.*file.*' \(.+\)\. Choose another --out\.$"
+        InputError, match=r"^Cannot make the folder '.*file.*' \(.+\)\. Choose another one\.$"
     ):
         finish(make("nmc", folder=tmp_path / "file" / "out"))
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 
 import pytest
+from rich.console import Console
 
+from layup import progress
 from layup.progress import progress_bar
 
 
@@ -13,10 +15,10 @@ from layup.progress import progress_bar
 def shown(capsys, monkeypatch):
     """What standard error gets to see."""
     monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("COLUMNS", "100")
 
     def show(show, *, terminal):
         monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+        monkeypatch.setattr(progress, "screen", Console(stderr=True, width=100))
         with progress_bar(show, "epochs") as bar:
             task = bar.add_task("Adapting", total=20, note="")
             bar.update(task, completed=3, note="loss 0.123")

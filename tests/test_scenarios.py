@@ -99,7 +99,8 @@ def test_unshuffled_classes_come_in_the_order_of_the_dataset_if_that_is_usual_or
         (100, 11, {"first": 50}, [50, *[5] * 10]),
         (100, 6, {"first": 51}, [51, 10, 10, 10, 10, 9]),
         (10, 4, {}, [3, 3, 3, 1]),
-        (10, 6, {}, [1, 1, 1, 1, 1, 5]),
+        (10, 6, {}, [1, 1, 2, 2, 2, 2]),
+        (4, 3, {"uneven": "first"}, [2, 1, 1]),
         (10, 10, {}, [1] * 10),
         (10, 1, {}, [10]),
         (10, 1, {"first": 10}, [10]),
@@ -111,13 +112,17 @@ def test_task_sizes(classes: int, tasks: int, options: dict[str, Any], sizes: li
 
 
 @given(st.integers(1, 400).flatmap(lambda n: st.tuples(st.just(n), st.integers(1, n))), st.booleans())
-def test_all_tasks_but_one_are_of_one_size(shape: tuple[int, int], last: bool) -> None:
+def test_all_tasks_but_one_are_of_one_size_or_all_differ_by_one_at_most(
+    shape: tuple[int, int], last: bool
+) -> None:
     classes, tasks = shape
     sizes = task_sizes(classes, tasks, uneven="last" if last else "first")
     assert len(sizes) == tasks
     assert sum(sizes) == classes
     assert min(sizes) >= 1
-    assert len(set(sizes[:-1] if last else sizes[1:])) <= 1
+    equal = sizes[:-1] if last else sizes[1:]
+    assert len(set(equal)) <= 1 or max(sizes) - min(sizes) == 1
+    assert sizes == task_sizes(classes, tasks, uneven="first" if last else "last")[::-1]
 
 
 @pytest.mark.parametrize(
@@ -136,6 +141,11 @@ def test_impossible_sizes_are_refused(classes: int, tasks: int, options: dict[st
     with pytest.raises(InputError) as refusal:
         task_sizes(classes, tasks, **options)
     assert says in str(refusal.value)
+
+
+def test_a_first_size_and_an_uneven_place_exclude_each_other() -> None:
+    with pytest.raises(InputError, match="not both"):
+        class_incremental(made(), 3, first=1, uneven="last")
 
 
 def test_the_uneven_task_is_the_first_or_the_last() -> None:

@@ -16,6 +16,8 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 from rich.table import Table
 
+from layup.progress import screen
+
 if TYPE_CHECKING:
     from layup.adapters import AdaptedBackbone
     from layup.features import BadImage
@@ -79,15 +81,15 @@ def live_table(
     Where nobody is looking (a log file, say), each row is a line when it comes, and the table follows.
     """
     drawn = Table(*columns, title=title, title_justify="left", title_style="bold")
-    bar = Progress(BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=out)
+    bar = Progress(BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=screen)
     task = bar.add_task("", total=steps)
 
     def add_row(*cells: str) -> None:
         drawn.add_row(*cells)
-        if not out.is_terminal:
+        if not screen.is_terminal:
             say(" · ".join(f"{name}: {cell}" for name, cell in zip(columns, cells, strict=True)))
 
-    with Live(Group(drawn, bar), console=out, transient=True):
+    with Live(Group(drawn, bar), console=screen, transient=True):
         yield add_row, lambda: bar.advance(task)
     _print_table(drawn)
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
@@ -203,23 +203,26 @@ class Experiment:
         found = {name: Record.read(path) for name, path in self.paths.items() if path.exists()}
         return found if len(found) == len(self.paths) else None
 
-    def go(self, *, again: bool = False) -> Iterator[dict[str, Record]]:
+    def go(
+        self, *, again: bool = False, on_wait: Callable[[], None] | None = None
+    ) -> Iterator[dict[str, Record]]:
         """Run what is not done yet; after each task the records so far, by way to answer.
 
-        What an earlier run has done comes first, at once. With `again` it all begins anew.
+        What an earlier run has done comes first, at once. With `again` it is run anew, though with what is
+        known of the images and of the first session. `on_wait` is called if another process is at it.
         """
         place = self.folder / UNFINISHED / _together([record.name for record in self.blank.values()])
-        _make(place.parent)
+        storage.make_folder(place.parent)
         if self.session is not None:
-            _make(self.folder / SESSIONS)
-        with storage.locked(place):
+            storage.make_folder(self.folder / SESSIONS)
+        with storage.locked(place, on_wait=on_wait):
             if again:
                 _remove(place)
             elif done := self.finished():
                 _remove(place)  # the last run may have been killed before it did so
                 yield done
                 return
-            _make(place)
+            storage.make_folder(place)
             records, learner = self._resumed(place)
             machine.reset_peak_memory()
             start = len(next(iter(records.values())).steps)
@@ -303,15 +306,6 @@ def _together(names: list[str]) -> str:
 
 def _digest(values: Any) -> str:
     return blake2b(json.dumps(values, sort_keys=True).encode(), digest_size=6).hexdigest()
-
-
-def _make(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(
-            f"Cannot make the folder '{folder}' ({error.strerror}). Choose another --out."
-        ) from error
 
 
 def _remove(folder: Path) -> None:

@@ -6,7 +6,7 @@ import os
 import platform
 import sys
 from contextlib import suppress
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from layup import __version__
@@ -20,8 +20,11 @@ def versions() -> dict[str, str]:
     >>> list(versions())[:3]
     ['layup', 'python', 'torch']
     """
-    own = {"layup": __version__, "python": platform.python_version()}
-    return own | {name: version(name) for name in PACKAGES}
+    found = {"layup": __version__, "python": platform.python_version()}
+    found |= {name: version(name) for name in PACKAGES}
+    with suppress(PackageNotFoundError):  # optional
+        found["transformers"] = version("transformers")
+    return found
 
 
 def describe() -> dict[str, str | int]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+screen = Console(stderr=True, highlight=False)
+"""Shared by all that moves: bars and tables that are shown at the same time make room for each other."""
 
 
 def progress_bar(show: bool | None, unit: str = "") -> Progress:
@@ -18,5 +19,5 @@ def progress_bar(show: bool | None, unit: str = "") -> Progress:
         TimeRemainingColumn(),
         TextColumn("{task.fields[note]}"),
     )
-    shown = sys.stderr.isatty() if show is None else show
-    return Progress(*columns, console=Console(stderr=True), disable=not shown, transient=True)
+    shown = screen.is_terminal if show is None else show
+    return Progress(*columns, console=screen, disable=not shown, transient=True)

@@ -168,6 +168,10 @@ def class_incremental(
     >>> [task.classes for task in scenario.tasks]
     [('2', '8', '4'), ('9', '1', '6'), ('7', '3', '0'), ('5',)]
     """
+    if first is not None and uneven is not None:
+        raise InputError(
+            "Say how many classes the first task has, or which task is the uneven one, not both."
+        )
     classes = len(dataset.classes)
     tasks = dataset.tasks if tasks is None else tasks
     if first is None and uneven is None and dataset.first is not None:
@@ -255,8 +259,12 @@ def domain_incremental(
 def task_sizes(classes: int, tasks: int, *, first: int | None = None, uneven: str = "last") -> list[int]:
     """How many classes each task has: all alike, but for the one that takes what is left.
 
+    Where that one would get nothing, what is left over goes to several tasks instead, one class each.
+
     >>> task_sizes(196, 10), task_sizes(196, 10, uneven="first")[:2], task_sizes(100, 6, first=50)
     ([20, 20, 20, 20, 20, 20, 20, 20, 20, 16], [16, 20], [50, 10, 10, 10, 10, 10])
+    >>> task_sizes(10, 6)
+    [1, 1, 2, 2, 2, 2]
     """
     if uneven not in ("first", "last"):
         raise unknown_name("place of the uneven task", uneven, ("first", "last"))
@@ -273,10 +281,12 @@ def task_sizes(classes: int, tasks: int, *, first: int | None = None, uneven: st
             )
         return [first, *(task_sizes(classes - first, others) if others else [])]
     size = -(-classes // tasks)
-    if classes - size * (tasks - 1) < 1:
-        size = classes // tasks
-    equal, odd = [size] * (tasks - 1), classes - size * (tasks - 1)
-    return [odd, *equal] if uneven == "first" else [*equal, odd]
+    odd = classes - size * (tasks - 1)
+    sizes = [size] * (tasks - 1) + [odd]
+    if odd < 1:
+        larger = classes % tasks
+        sizes = [size - 1] * (tasks - larger) + [size] * larger
+    return sizes[::-1] if uneven == "first" else sizes
 
 
 def _permuted(names: tuple[str, ...], seed: int) -> tuple[str, ...]:

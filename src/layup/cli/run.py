@@ -80,11 +80,16 @@ def run(
         int | None, typer.Option(help="Learn only so many training images a class.", min=1)
     ] = None,
     batch: Annotated[int | None, typer.Option(help="Images at a time in ocl. Default: 10.", min=1)] = None,
+    split_seed: Annotated[
+        int, typer.Option(help="Of the split of a folder that has no train and test folders.", min=0)
+    ] = 0,
     data: Annotated[
         Path | None, typer.Option(help="Where the datasets are. Default: $LAYUP_DATA, or ./data.")
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder of the records.")] = Path("results"),
-    again: Annotated[bool, typer.Option("--again", help="Run it anew, even if it is finished.")] = False,
+    again: Annotated[
+        bool, typer.Option("--again", help="Run it anew, even if it is finished; what is cached stays.")
+    ] = False,
     no_cache: NoCache = False,
     workers: Workers = None,
 ) -> None:
@@ -107,6 +112,8 @@ def run(
     from layup.experiment import Experiment, prepared
     from layup.methods import DepthsMethod, method_from
 
+    if adapter_seed is not None and adapt is None:
+        raise InputError("--adapter-seed says how to tune the network: it needs --adapt.")
     depths = None if k is None else _numbers(k, "--k")
     options: dict[str, Any] = {"k": depths and depths[0], "lam": number_or_rule(lam), "balance": balance}
     given = {name: value for name, value in options.items() if value is not None}
@@ -119,17 +126,17 @@ def run(
         )
     network = prepared(load_backbone(backbone, weights=weights, input_size=input_size), preset)
     domains = None if order in (None, "shuffled") else [name.strip() for name in str(order).split(",")]
+    loaded = load_dataset(dataset, data, seed=split_seed, order=domains)
+    cut = {"first": first, "uneven": uneven, "shuffled": shuffle, "order": order, "batch": batch}
     for number in _numbers(seed, "--seed"):
-        loaded = load_dataset(dataset, data, seed=number, order=domains)
+        scenario = _scenario(loaded, setting, tasks, number, per_class, preset, cut)
         session = first_session(
             adapt,
             preset=preset if adapt else None,
             epochs=epochs,
             learning_rate=learning_rate,
-            seed=(number if adapter_seed is None else adapter_seed) if adapt else adapter_seed,
+            seed=None if adapt is None else number if adapter_seed is None else adapter_seed,
         )
-        cut = {"first": first, "uneven": uneven, "shuffled": shuffle, "order": order, "batch": batch}
-        scenario = _scenario(loaded, setting, tasks, number, per_class, preset, cut)
         reading: Reading = {"cache": not no_cache, "workers": workers}
         _show(Experiment(scenario, chosen, network, out, session, preset, reading), again)
 
@@ -182,6 +189,9 @@ def _show(experiment: Experiment, again: bool) -> None:
     """Run, with a table that grows, and say what came out."""
     from layup.comparison import authors_passes
 
+    def on_wait() -> None:
+        console.remark("Waiting: another process is at this very run …")
+
     done = None if again else experiment.finished()
     if done:
         console.remark("This run is finished already (--again runs it anew):")
@@ -198,7 +208,7 @@ def _show(experiment: Experiment, again: bool) -> None:
     shown = 0
     records: dict[str, Record] = {}
     with console.live_table(title, columns, len(scenario.tasks)) as (add_row, advance):
-        for records in experiment.go(again=again):
+        for records in experiment.go(again=again, on_wait=on_wait):
             while shown < len(next(iter(records.values())).steps):
                 add_row(*_row(records, shown))
                 advance()
