@@ -50,7 +50,7 @@ def find(comparison, label):
 
 def test_runs_that_differ_only_in_seeds_are_one_experiment(records):
     found = compare(records)
-    assert [group.label for group in found.groups] == ["layup k=6", "layup k=1", "nmc"]
+    assert [group.label for group in found.groups] == ["layup k=1", "layup k=6", "nmc"]
     assert all(tuple(group.seeds) == SEEDS for group in found.groups)
     assert found.notes == []
     assert found.mixed == {}
@@ -64,8 +64,8 @@ def test_the_seed_of_an_adapter_is_a_seed_too():
     same = [fake_record(seed=seed, adapter=adapted(seed)) for seed in SEEDS]
     other = fake_record(adapter=adapted(1, epochs=5))
     found = compare([*same, other])
-    assert [len(group.records) for group in found.groups] == [3, 1]
-    assert [group.label for group in found.groups] == ["layup epochs=20", "layup epochs=5"]
+    assert [len(group.records) for group in found.groups] == [1, 3]
+    assert [group.label for group in found.groups] == ["layup epochs=5", "layup epochs=20"]
 
 
 def test_seeds_are_taken_out_wherever_they_are():
@@ -96,8 +96,8 @@ def test_nothing_and_the_unfinished_are_refused():
 def test_other_data_and_settings_are_marked():
     found = compare([fake_record(), fake_record(data="ffff0000aaaa"), fake_record(setting="dil")])
     assert found.mixed == {
-        "data": ["digits 1a2b3c4d", "digits ffff0000", "digits 1a2b3c4d"],
-        "setting": ["cil", "cil", "dil"],
+        "data": ["digits 1a2b3c4d", "digits 1a2b3c4d", "digits ffff0000"],
+        "setting": ["cil", "dil", "cil"],
     }
     assert any("Not the same data (digits 1a2b3c4d, digits ffff0000)" in note for note in found.notes)
     assert any("Not the same setting (cil, dil)" in note for note in found.notes)
@@ -187,7 +187,7 @@ def test_rows_are_found_by_label_or_number_and_otherwise_there_is_a_guess(record
 
 
 def test_means_and_errors_over_seeds(records):
-    group = compare(records).groups[0]
+    group = compare(records).groups[1]  # that of the first record
     values = [record.summary["average_accuracy"] for record in records[::3]]
     found = group.measure("average_accuracy")
     assert found.mean == pytest.approx(np.mean(values))
@@ -388,9 +388,9 @@ def test_json_has_everything_by_its_full_name(records):
     found = compare(records)
     value = json.loads(json.dumps(to_json(found, baseline=found.groups[2]), allow_nan=False))
     assert value["against"] == "nmc"
-    assert [row["label"] for row in value["rows"]] == ["layup k=6", "layup k=1", "nmc"]
+    assert [row["label"] for row in value["rows"]] == ["layup k=1", "layup k=6", "nmc"]
     assert set(value["rows"][0]["metrics"]) == set(METRICS)
-    assert value["rows"][0]["run"]["options"] == K6
+    assert value["rows"][1]["run"]["options"] == K6
     assert value["rows"][0]["difference"]["over"] == "seeds"
     assert value["rows"][2]["difference"] is None
     assert "difference" not in to_json(found)["rows"][0]
@@ -399,8 +399,8 @@ def test_json_has_everything_by_its_full_name(records):
 def test_csv_has_a_line_a_group(records):
     found = compare(records)
     lines = list(csv.DictReader(io.StringIO(to_csv(found, baseline=found.groups[2]))))
-    assert [line["label"] for line in lines] == ["layup k=6", "layup k=1", "nmc"]
-    assert [line["run.options.k"] for line in lines] == ["6", "1", ""]
+    assert [line["label"] for line in lines] == ["layup k=1", "layup k=6", "nmc"]
+    assert [line["run.options.k"] for line in lines] == ["1", "6", ""]
     measured = found.groups[0].measure("forgetting")
     assert float(lines[0]["forgetting"]) == measured.mean
     assert float(lines[0]["forgetting.standard_error"]) == measured.error

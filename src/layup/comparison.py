@@ -12,6 +12,8 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
@@ -183,7 +185,7 @@ def over_all_curve(record: Record) -> Curve:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Experiments in the order in which they were given, and what to bear in mind when comparing them."""
+    """Experiments in the order of their labels, and what to bear in mind when comparing them."""
 
     groups: list[Group]
     notes: list[str]
@@ -237,7 +239,8 @@ def compare(records: Iterable[Record]) -> Comparison:
         raise InputError("There is nothing to compare: no records were given.")
     members = [list(repeats.values()) for repeats in grouped.values()]
     names = labels([group[0].run for group in members])
-    found = Comparison([Group(name, group) for name, group in zip(names, members, strict=True)], notes)
+    groups = [Group(name, group) for name, group in zip(names, members, strict=True)]
+    found = Comparison(sorted(groups, key=lambda group: _natural(group.label)), notes)
     for what, values in found.mixed.items():
         several = ", ".join(dict.fromkeys(values))
         notes.append(f"Not the same {what} ({several}): compare only rows of the same {what}.")
@@ -457,6 +460,16 @@ def _word(key: str, value: Any) -> str:
         text = ",".join(map(str, value))
         return f"{name}={text if len(text) <= 12 else blake2b(text.encode(), digest_size=2).hexdigest()}"
     return f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}"
+
+
+def _natural(label: str) -> list[tuple[float, str]]:
+    """By which to sort labels so that k=6 comes before k=12.
+
+    >>> sorted(["k=12", "k=6", "nmc"], key=_natural)
+    ['k=6', 'k=12', 'nmc']
+    """
+    parts = re.split(r"(\d+(?:\.\d+)?(?:e[+-]\d+)?)", label)
+    return [(float(part), "") if i % 2 else (math.inf, part) for i, part in enumerate(parts)]
 
 
 def _short_dataset(value: object) -> str:
