@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from pathlib import Path
 
 import pytest
 import torch
+
+from commands import Result
+from layup.cli import main
+from photos import log_levels_kept
 
 # Two workers on two cores: more threads than cores make small networks several times slower.
 torch.set_num_threads(1)
@@ -17,3 +23,57 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
     folder = tmp_path_factory.mktemp("cache")
     monkeypatch.setenv("LAYUP_CACHE", str(folder))
     return folder
+
+
+@pytest.fixture
+def layup(monkeypatch, capsys):
+    """Run a command as the installed script would, in this process."""
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def run(*arguments):
+        capsys.readouterr()
+        monkeypatch.setattr(sys, "argv", ["layup", *map(str, arguments)])
+        try:
+            main()
+            code = 0
+        except SystemExit as end:
+            code = end.code or 0
+        out, err = capsys.readouterr()
+        assert "Traceback" not in out + err
+        return Result(code, out, err)
+
+    with log_levels_kept():
+        yield run
+
+
+@pytest.fixture
+def ok(layup):
+    """Run a command that has to succeed."""
+
+    def run(*arguments):
+        result = layup(*arguments)
+        assert result.code == 0, result.err
+        return result
+
+    return run
+
+
+@pytest.fixture
+def refused(layup):
+    """Run a command that has to fail with one clear sentence, which holds all these words."""
+
+    def run(*arguments, says, shows=""):
+        result = layup(*arguments)
+        said = " ".join(re.sub("[│╭╮╰╯─]", " ", result.err).split())
+        assert result.code not in (0, None), result.out
+        assert "Error" in said
+        for words in says:
+            assert words in said
+        if result.code == 1:
+            assert result.err.startswith("Error: ")
+            assert len(result.err.strip().splitlines()) == 1
+            assert bool(result.out) == bool(shows)
+            assert shows in result.out
+        return result
+
+    return run

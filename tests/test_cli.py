@@ -16,7 +16,6 @@ import sys
 import sysconfig
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -24,76 +23,13 @@ import pytest
 from PIL import Image
 from rich.console import Console
 
+from commands import Result
 from layup import FeatureCache, FirstSession, LayUP, __version__, console, storage
-from layup.cli import main
-from photos import counts_in, digits, log_levels_kept, name, write_photos
+from photos import counts_in, digits, name, write_photos
 
 NANO = ("--backbone", "vit-nano", "--lam", "1")
 FIRST = {name(0): 5, name(1): 4}
 SECOND = {name(2): 5, name(0): 2}
-
-
-@dataclass(frozen=True)
-class Result:
-    """What a command left behind."""
-
-    code: int
-    out: str
-    err: str
-
-
-@pytest.fixture
-def layup(monkeypatch, capsys):
-    """Run a command as the installed script would, in this process."""
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def run(*arguments):
-        capsys.readouterr()
-        monkeypatch.setattr(sys, "argv", ["layup", *map(str, arguments)])
-        try:
-            main()
-            code = 0
-        except SystemExit as end:
-            code = end.code or 0
-        out, err = capsys.readouterr()
-        assert "Traceback" not in out + err
-        return Result(code, out, err)
-
-    with log_levels_kept():
-        yield run
-
-
-@pytest.fixture
-def ok(layup):
-    """Run a command that has to succeed."""
-
-    def run(*arguments):
-        result = layup(*arguments)
-        assert result.code == 0, result.err
-        return result
-
-    return run
-
-
-@pytest.fixture
-def refused(layup):
-    """Run a command that has to fail with one clear sentence, which holds all these words."""
-
-    def run(*arguments, says, shows=""):
-        result = layup(*arguments)
-        said = " ".join(re.sub("[│╭╮╰╯─]", " ", result.err).split())
-        assert result.code not in (0, None), result.out
-        assert "Error" in said
-        for words in says:
-            assert words in said
-        if result.code == 1:
-            assert result.err.startswith("Error: ")
-            assert len(result.err.strip().splitlines()) == 1
-            assert bool(result.out) == bool(shows)
-            assert shows in result.out
-        return result
-
-    return run
 
 
 @pytest.fixture(scope="module")

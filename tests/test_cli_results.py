@@ -6,80 +6,14 @@ import csv
 import io
 import json
 import re
-import sys
-from dataclasses import dataclass
 
 import pytest
 from PIL import Image
-from rich.console import Console
 
 from fake_records import fake_record
-from layup import console
-from layup.cli import main
 from layup.results import SCHEMA
-from photos import log_levels_kept
 
 SEEDS = (1993, 1994, 1995)
-
-
-@dataclass(frozen=True)
-class Result:
-    """What a command left behind."""
-
-    code: int
-    out: str
-    err: str
-
-
-@pytest.fixture
-def layup(monkeypatch, capsys):
-    """Run a command as the installed script would, in this process."""
-    monkeypatch.setattr(console, "out", Console(highlight=False, width=200))
-    monkeypatch.setenv("COLUMNS", "200")  # of the help
-
-    def run(*arguments):
-        capsys.readouterr()
-        monkeypatch.setattr(sys, "argv", ["layup", *map(str, arguments)])
-        try:
-            main()
-            code = 0
-        except SystemExit as end:
-            code = end.code or 0
-        out, err = capsys.readouterr()
-        assert "Traceback" not in out + err
-        return Result(code, out, err)
-
-    with log_levels_kept():
-        yield run
-
-
-@pytest.fixture
-def ok(layup):
-    """Run a command that has to succeed."""
-
-    def run(*arguments):
-        result = layup(*arguments)
-        assert result.code == 0, result.err
-        return result
-
-    return run
-
-
-@pytest.fixture
-def refused(layup):
-    """Run a command that has to fail with one sentence, which holds all these words."""
-
-    def run(*arguments, says):
-        result = layup(*arguments)
-        assert result.code == 1
-        assert result.err.startswith("Error: ")
-        assert len(result.err.strip().splitlines()) == 1
-        assert result.out == ""
-        for words in says:
-            assert words in result.err
-        return result
-
-    return run
 
 
 def put(folder, *records):

@@ -5,30 +5,19 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import sys
-from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pytest
 from rich.console import Console
 
 from layup import console, load_backbone
-from layup.cli import main
 from layup.methods.models import ModelLearner
 from layup.results import Record
-from photos import log_levels_kept, name, write_photos
+from photos import name, write_photos
 
 QUICK = ("--backbone", "vit-nano")
 CLASSES = 4
-
-
-@dataclass(frozen=True)
-class Result:
-    """What a command left behind."""
-
-    code: int
-    out: str
-    err: str
 
 
 @pytest.fixture(scope="module")
@@ -55,32 +44,17 @@ def here(shelf, tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def layup(monkeypatch, capsys, here):
-    """Run a command as the installed script would, in this process."""
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def command(*arguments):
-        capsys.readouterr()
-        monkeypatch.setattr(sys, "argv", ["layup", "run", *map(str, arguments)])
-        try:
-            main()
-            code = 0
-        except SystemExit as end:
-            code = end.code or 0
-        out, err = capsys.readouterr()
-        assert "Traceback" not in out + err
-        return Result(code, out, err)
-
-    with log_levels_kept():
-        yield command
+def run(layup, here):
+    """Run `layup run`."""
+    return partial(layup, "run")
 
 
 @pytest.fixture
-def ok(layup):
+def quick(run):
     """Run something quick that has to succeed."""
 
     def command(dataset, *arguments):
-        result = layup("--dataset", dataset, *QUICK, *arguments)
+        result = run("--dataset", dataset, *QUICK, *arguments)
         assert result.code == 0, result.err
         return result
 
@@ -111,9 +85,9 @@ PHOTOS = ("folder:photos", "--tasks", 2, "--k", 1)
 # What comes out
 
 
-def test_a_run_shows_a_line_for_each_task_and_leaves_a_record(ok, here, own_cache, monkeypatch):
+def test_a_run_shows_a_line_for_each_task_and_leaves_a_record(quick, here, own_cache, monkeypatch):
     monkeypatch.setenv("LAYUP_CACHE", str(own_cache))
-    result = ok(*PHOTOS)
+    result = quick(*PHOTOS)
     record = the_record(here / "results")
     assert result.err == ""
     assert "folder:photos, cil, layup, seed 1993" in result.out
@@ -134,36 +108,36 @@ def test_a_run_shows_a_line_for_each_task_and_leaves_a_record(ok, here, own_cach
     assert "would make it 28." in result.out
 
 
-def test_where_nobody_looks_every_task_is_a_line_when_it_comes(ok):
-    lines = ok(*PHOTOS).out.splitlines()
+def test_where_nobody_looks_every_task_is_a_line_when_it_comes(quick):
+    lines = quick(*PHOTOS).out.splitlines()
     assert lines[0].startswith("task: 1 · images: 8 · A_t: ")
     assert lines[1].startswith("task: 2 · images: 8 · A_t: ")
 
 
-def test_on_a_terminal_the_table_grows(ok, monkeypatch):
+def test_on_a_terminal_the_table_grows(quick, monkeypatch):
     monkeypatch.setattr(console, "screen", Console(stderr=True, force_terminal=True, width=120))
-    done = ok(*PHOTOS)
+    done = quick(*PHOTOS)
     assert "task: 1 · " not in done.out
     assert "0/2" in done.err
     assert "folder:photos, cil, layup, seed 1993" in done.err
     assert done.out.count("folder:photos, cil, layup, seed 1993") == 1
 
 
-def test_a_finished_run_is_not_run_again_unless_asked(ok, here, lessons):
-    ok(*PHOTOS)
+def test_a_finished_run_is_not_run_again_unless_asked(quick, here, lessons):
+    quick(*PHOTOS)
     [path] = (here / "results").glob("*.json")
     before = path.read_bytes()
-    again = ok(*PHOTOS)
+    again = quick(*PHOTOS)
     assert len(lessons) == 2
     assert again.out == ""
     assert "This run is finished already (--again runs it anew)" in again.err
     assert f"results/{path.name}: average accuracy " in again.err
     assert path.read_bytes() == before
-    assert "average accuracy" in ok(*PHOTOS, "--again").out
+    assert "average accuracy" in quick(*PHOTOS, "--again").out
     assert len(lessons) == 4
 
 
-def test_a_run_that_failed_in_the_middle_goes_on_and_shows_what_was_done(ok, layup, here, monkeypatch):
+def test_a_run_that_failed_in_the_middle_goes_on_and_shows_what_was_done(quick, run, here, monkeypatch):
     original = ModelLearner.learn
     calls = []
 
@@ -174,17 +148,17 @@ def test_a_run_that_failed_in_the_middle_goes_on_and_shows_what_was_done(ok, lay
         original(self, images, labels)
 
     monkeypatch.setattr(ModelLearner, "learn", fail_once)
-    failed = layup("--dataset", *PHOTOS, *QUICK)
+    failed = run("--dataset", *PHOTOS, *QUICK)
     assert failed.code == 1
     assert "Error: No space left on device: features.sqlite" in failed.err
     assert not records(here / "results")
-    lines = ok(*PHOTOS).out.splitlines()
+    lines = quick(*PHOTOS).out.splitlines()
     assert [line.split(" · ")[0] for line in lines[:2]] == ["task: 1", "task: 2"]
     assert len(calls) == 3
 
 
-def test_several_k_are_one_run_and_several_records(ok, here, lessons):
-    result = ok("folder:photos", "--tasks", 2, "--k", "1,3-4")
+def test_several_k_are_one_run_and_several_records(quick, here, lessons):
+    result = quick("folder:photos", "--tasks", 2, "--k", "1,3-4")
     assert len(lessons) == 2
     found = records(here / "results")
     assert sorted(record.run["options"]["k"] for record in found.values()) == [1, 3, 4]
@@ -194,12 +168,12 @@ def test_several_k_are_one_run_and_several_records(ok, here, lessons):
             rf"k = {k}: average accuracy [\d.]+, .*Record: results/\S*-k{k}-T2-\S+\.json", result.out
         )
     assert "folder:photos, cil, layup, seed" in result.out
-    assert "finished already" in ok("folder:photos", "--tasks", 2, "--k", 3).err
+    assert "finished already" in quick("folder:photos", "--tasks", 2, "--k", 3).err
     assert len(lessons) == 2
 
 
-def test_several_seeds_are_several_runs(ok, here):
-    result = ok(*PHOTOS, "--seed", "1,3-4")
+def test_several_seeds_are_several_runs(quick, here):
+    result = quick(*PHOTOS, "--seed", "1,3-4")
     seeds = [record.run["seed"] for record in records(here / "results").values()]
     assert sorted(seeds) == [1, 3, 4]
     for seed in seeds:
@@ -208,45 +182,45 @@ def test_several_seeds_are_several_runs(ok, here):
     assert len(orders) > 1
 
 
-def test_a_loose_folder_is_split_alike_for_all_seeds_but_by_a_seed_of_its_own(ok, here):
-    ok("folder:loose", "--tasks", 2, "--k", 1, "--seed", "0-1")
+def test_a_loose_folder_is_split_alike_for_all_seeds_but_by_a_seed_of_its_own(quick, here):
+    quick("folder:loose", "--tasks", 2, "--k", 1, "--seed", "0-1")
     first, second = records(here / "results").values()
     assert first.run["data"] == second.run["data"]
     assert first.run["seed"] != second.run["seed"]
-    ok("folder:loose", "--tasks", 2, "--k", 1, "--seed", 0, "--split-seed", 1, "--out", "other")
+    quick("folder:loose", "--tasks", 2, "--k", 1, "--seed", 0, "--split-seed", 1, "--out", "other")
     assert the_record(here / "other").run["data"] != first.run["data"]
 
 
 @pytest.mark.parametrize("method", ["nmc", "laynmc", "layup"])
-def test_every_method_runs(ok, here, method):
-    result = ok("folder:photos", "--tasks", 2, "--method", method)
+def test_every_method_runs(quick, here, method):
+    result = quick("folder:photos", "--tasks", 2, "--method", method)
     record = the_record(here / "results")
     assert record.run["method"] == method
     assert f"cil, {method}, seed" in result.out
 
 
-def test_domains_are_run_one_after_another_by_default(ok, here):
-    result = ok("domains:styles", "--k", 1)
+def test_domains_are_run_one_after_another_by_default(quick, here):
+    result = quick("domains:styles", "--k", 1)
     record = the_record(here / "results")
     assert (record.run["setting"], record.run["order"]) == ("dil", "chalk,ink")
     assert re.findall(r"│ (ink|chalk) ", result.out) == ["chalk", "ink"]
     assert not np.isnan(record.matrix).any()
-    ok("domains:styles", "--k", 1, "--order", "ink,chalk", "--out", "other")
+    quick("domains:styles", "--k", 1, "--order", "ink,chalk", "--out", "other")
     assert [task.name for task in the_record(here / "other").tasks] == ["ink", "chalk"]
-    ok("domains:styles", "--k", 1, "--order", "shuffled", "--tasks", 2, "--out", "mixed")
+    quick("domains:styles", "--k", 1, "--order", "shuffled", "--tasks", 2, "--out", "mixed")
     assert the_record(here / "mixed").run["order"] == "shuffled"
 
 
-def test_a_stream_is_run_in_small_batches(ok, here, lessons):
-    ok(*PHOTOS, "--setting", "ocl", "--batch", 3)
+def test_a_stream_is_run_in_small_batches(quick, here, lessons):
+    quick(*PHOTOS, "--setting", "ocl", "--batch", 3)
     record = the_record(here / "results")
     assert (record.run["setting"], record.run["batch"]) == ("ocl", 3)
     assert record.run["options"]["lam"] == "gcv"
     assert len(lessons) == 2 * 3
 
 
-def test_options_reach_the_record(ok, here):
-    ok(
+def test_options_reach_the_record(quick, here):
+    quick(
         *PHOTOS,
         *("--lam", 0.5, "--balance", "--first", 3, "--no-shuffle", "--per-class", 3),
         *("--seed", 5, "--out", "here", "--no-cache", "--workers", 0),
@@ -258,36 +232,36 @@ def test_options_reach_the_record(ok, here):
     assert [task.train for task in record.tasks] == [9, 3]
     assert (record.run["seed"], record.run["per_class"], record.run["first"]) == (5, 3, 3)
     assert sum(step.forward_passes for step in record.steps) == 12 + 6 + 8
-    ok(*PHOTOS, "--tasks", 3, "--uneven", "first", "--out", "uneven")
+    quick(*PHOTOS, "--tasks", 3, "--uneven", "first", "--out", "uneven")
     assert [len(task.classes) for task in the_record(here / "uneven").tasks] == [2, 1, 1]
 
 
-def test_a_preset_decides_how_images_are_made_ready_and_how_the_network_is_tuned(ok, here):
+def test_a_preset_decides_how_images_are_made_ready_and_how_the_network_is_tuned(quick, here):
     tune = ("--adapt", "ssf", "--epochs", 1, "--preset", "official")
-    ok(*PHOTOS, *tune)
+    quick(*PHOTOS, *tune)
     record = the_record(here / "results")
     assert record.run["preset"] == record.run["adapter"]["preset"] == "official"
     assert record.run["backbone"]["fingerprint"] != load_backbone("vit-nano").fingerprint
     assert record.run["adapter"]["seed"] == record.run["seed"] == 1993
     assert record.steps[0].training_passes > 0
-    ok(*PHOTOS, *tune, "--adapter-seed", 3, "--learning-rate", 0.001, "--out", "other")
+    quick(*PHOTOS, *tune, "--adapter-seed", 3, "--learning-rate", 0.001, "--out", "other")
     adapter = the_record(here / "other").run["adapter"]
     assert (adapter["seed"], adapter["learning_rate"], adapter["epochs"]) == (3, 0.001, 1)
 
 
-def test_data_is_found_where_the_option_or_the_variable_says(layup, here, monkeypatch):
+def test_data_is_found_where_the_option_or_the_variable_says(run, here, monkeypatch):
     tree = here / "trees" / "cub"
     shutil.copytree(here / "photos", tree)
     for found in (("--data", here / "trees"), ()):
-        result = layup(
+        result = run(
             "--dataset", "cub200", *QUICK, "--tasks", 2, "--k", 1, "--out", f"out{len(found)}", *found
         )
         assert result.code == 0, result.err
         monkeypatch.setenv("LAYUP_DATA", str(here / "trees"))
 
 
-def test_a_record_says_nothing_of_where_the_photos_are(ok, here):
-    ok(f"folder:{here / 'photos'}", "--tasks", 2, "--k", 1)
+def test_a_record_says_nothing_of_where_the_photos_are(quick, here):
+    quick(f"folder:{here / 'photos'}", "--tasks", 2, "--k", 1)
     text = json.dumps(the_record(here / "results").to_dict())
     assert str(here) not in text
     assert "folder:photos" in text
@@ -360,10 +334,10 @@ def test_a_record_says_nothing_of_where_the_photos_are(ok, here):
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
-def test_what_cannot_be_is_one_sentence(layup, here, arguments, says):
+def test_what_cannot_be_is_one_sentence(run, here, arguments, says):
     usual = {"--dataset": "folder:photos", "--backbone": "vit-nano"}
     missing = [each for pair in usual.items() if pair[0] not in arguments for each in pair]
-    result = layup(*missing, *arguments)
+    result = run(*missing, *arguments)
     said = " ".join(re.sub("[│╭╮╰╯─]", " ", result.err).split())
     assert result.code not in (0, None)
     assert "Error" in said
@@ -375,25 +349,25 @@ def test_what_cannot_be_is_one_sentence(layup, here, arguments, says):
     assert not (here / "results").exists()
 
 
-def test_a_bad_photo_ends_the_run_with_its_name(layup, here):
+def test_a_bad_photo_ends_the_run_with_its_name(run, here):
     shutil.copytree(here / "photos", here / "mine")
     (here / "mine" / "train" / name(0) / "bad.png").write_text("no image")
-    result = layup("--dataset", "folder:mine", *QUICK, "--k", 1, "--tasks", 2)
+    result = run("--dataset", "folder:mine", *QUICK, "--k", 1, "--tasks", 2)
     assert result.code == 1
     assert "bad.png" in result.err
     assert "Error: " in result.err
     assert not records(here / "results")
 
 
-def test_a_class_without_tests_is_refused_where_it_would_be_a_task(layup, here):
+def test_a_class_without_tests_is_refused_where_it_would_be_a_task(run, here):
     shutil.copytree(here / "photos", here / "mine")
     shutil.rmtree(here / "mine" / "test" / name(0))
-    result = layup("--dataset", "folder:mine", *QUICK, "--tasks", CLASSES)
+    result = run("--dataset", "folder:mine", *QUICK, "--tasks", CLASSES)
     assert result.code == 1
     assert "There are no test images for task" in result.err
 
 
-def test_a_damaged_unfinished_run_is_one_sentence_that_says_what_to_do(layup, ok, here, monkeypatch):
+def test_a_damaged_unfinished_run_is_one_sentence_that_says_what_to_do(run, quick, here, monkeypatch):
     def fail(self, path):
         raise OSError(28, "No space left on device", str(path))
 
@@ -405,17 +379,17 @@ def test_a_damaged_unfinished_run_is_one_sentence_that_says_what_to_do(layup, ok
             "save",
             lambda self, path: (fail if calls else original)(self, path) or calls.append(1),
         )
-        assert layup("--dataset", *PHOTOS, *QUICK).code == 1
+        assert run("--dataset", *PHOTOS, *QUICK).code == 1
     [progress] = (here / "results" / "unfinished").rglob("progress.json")
     progress.write_text("{")
-    result = layup("--dataset", *PHOTOS, *QUICK)
+    result = run("--dataset", *PHOTOS, *QUICK)
     assert result.code == 1
     assert "progress.json is damaged. Give --again to begin anew." in result.err
-    ok(*PHOTOS, "--again")
+    quick(*PHOTOS, "--again")
 
 
-def test_help_says_what_to_type(layup):
-    result = layup("--help")
+def test_help_says_what_to_type(run):
+    result = run("--help")
     assert result.code == 0
     for words in (
         "layup run --dataset digits",
