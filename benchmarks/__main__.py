@@ -2,7 +2,7 @@
 
 python -m benchmarks              extraction
 python -m benchmarks.choices      input size, k, λ rule, balance (needs images; about 25 minutes)
-python -m benchmarks.adaptation   what each adapter brings (needs images; more than an hour)
+python -m benchmarks.low_data     few images a class, and small classes beside large ones (needs images)
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ from shutil import rmtree
 from typing import Any
 
 import numpy as np
+import torch
 
 from layup import machine, storage
 from layup.adapters import usual_adapter
@@ -184,7 +185,11 @@ class Experiment:
             name: Record(
                 {**shared, "method": variant.name, "options": variant.options()},
                 machine.versions(),
-                machine.describe(),
+                {
+                    **machine.describe(),
+                    "device": str(self.backbone.device),
+                    "threads": torch.get_num_threads(),
+                },
                 list(scenario.class_order),
                 tasks,
                 [places[label] for label in dataset.test.labels],

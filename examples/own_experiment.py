@@ -1,0 +1,26 @@
+"""The benchmark's loop in Python: two methods on five tasks of digits, and what they forget.
+
+python examples/own_experiment.py
+"""
+
+from layup.backbones import load_backbone
+from layup.datasets import load_dataset
+from layup.experiment import run
+from layup.methods import Setup, method_from
+from layup.metrics import average_accuracy_curve, forgetting_curve
+from layup.scenarios import class_incremental
+
+
+def main() -> None:
+    tasks = class_incremental(load_dataset("digits"), tasks=5, seed=1993, per_class=10)
+    backbone = load_backbone("vit-nano")
+    for name, options in (("nmc", {}), ("layup", {"k": 6, "lam": "gcv"})):
+        method = method_from(name, options)
+        learner = method.begin(Setup(backbone, "cil"))
+        matrix = [done.steps[""].accuracies for done in run(learner, tasks)]  # an event after each task
+        accuracy, forgetting = average_accuracy_curve(matrix), forgetting_curve(matrix)
+        print(name, "average accuracy", accuracy.round(3), "forgetting", forgetting.round(3))
+
+
+if __name__ == "__main__":
+    main()
