@@ -1,6 +1,7 @@
 """Does LayUP hold where there is little data? CIFAR-100, all classes at once, with 1 to 100 images a class.
 
-    python -m benchmarks.low_data [--data ../shared/data] [--seeds 1993 1994 1995] [--picture FILE]
+    python -m benchmarks.low_data [--data ../shared/data] [--seeds 1993 1994 1995] [--backbone bundled]
+                                  [--picture FILE]
 
 Needs `cifar100-subset.tar` in the data folder; unpacks it into .bench/. The first table has equal classes:
 the nearest means, and ridge with k = 1 and k = 6, λ by the search (which needs four images a class; below it
@@ -106,10 +107,11 @@ def main() -> None:
     )
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--seeds", type=int, nargs="+", default=[1993, 1994, 1995])
+    parser.add_argument("--backbone", default="bundled")
     parser.add_argument("--picture", type=Path)
     options = parser.parse_args()
     dataset = load_dataset(f"folder:{unpack(options.data, 'cifar100-subset')}")
-    backbone = load_backbone()
+    backbone = load_backbone(options.backbone)
     for title, counts, measure in (
         ("Images a class, all alike", COUNTS, equal_classes),
         ("Images of a large class; small ones have a tenth", LARGE, unequal_classes),

@@ -3,6 +3,8 @@
 python examples/own_experiment.py
 """
 
+import numpy as np
+
 from layup.backbones import load_backbone
 from layup.datasets import load_dataset
 from layup.experiment import run
@@ -17,7 +19,8 @@ def main() -> None:
     for name, options in (("nmc", {}), ("layup", {"k": 6, "lam": "gcv"})):
         method = method_from(name, options)
         learner = method.begin(Setup(backbone, "cil"))
-        matrix = [done.steps[""].accuracies for done in run(learner, tasks)]  # an event after each task
+        events = run(learner, tasks)  # one after each task
+        matrix = np.array([done.steps[""].accuracies for done in events], np.float64)
         accuracy, forgetting = average_accuracy_curve(matrix), forgetting_curve(matrix)
         print(name, "average accuracy", accuracy.round(3), "forgetting", forgetting.round(3))
 
