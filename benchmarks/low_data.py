@@ -97,7 +97,9 @@ def table(title: str, rows: dict[str, dict[int, list[float]]]) -> None:
     print(f"\n{title}\n\n| | " + " | ".join(map(str, counts)) + " |\n|---|" + "---|" * len(counts))
     for name, values in rows.items():
         bands = [band([[value] for value in values[count]]) for count in counts]
-        cells = [f"{each.mean[0]:.3f} ± {each.error[0]:.3f}" for each in bands]
+        # With all images there is nothing left that a seed could choose.
+        errors = [f" ± {each.error[0]:.3f}" if each.error[0] > 1e-12 else "" for each in bands]
+        cells = [f"{each.mean[0]:.3f}{error}" for each, error in zip(bands, errors, strict=True)]
         print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
 
 

@@ -22,6 +22,7 @@ def fake_record(
     setting: str = "cil",
     finished: bool = True,
     peak_memory: int | None = 5_000_000,
+    shared_by: int = 1,
     **run: Any,
 ) -> Record:
     """A run in which an answer is right with the chance `skill`, less `fading` for each task learned.
@@ -58,6 +59,7 @@ def fake_record(
                 training_passes=0,
                 peak_memory=peak_memory,
                 state_bytes=1000 * (t + 1),
+                shared_by=shared_by,
             )
         )
     facts = [
@@ -90,6 +92,7 @@ def fake_record(
     last = answers.tolist() if finished else []
     return Record(
         decides,
+        "built in",
         {"layup": "0.1.0"},
         {"system": "Linux"},
         order,

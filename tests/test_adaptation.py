@@ -15,9 +15,10 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from rich.console import Console
 from torch import nn
 
-from layup import LayUP, adaptation, features, storage
+from layup import LayUP, adaptation, features, progress, storage
 from layup.adaptation import COSINE_SCALE, HEADS, CosineHead, adapt
 from layup.adapters import ADAPTERS, AdaptFormer
 from layup.backbones import Preprocessing
@@ -771,9 +772,7 @@ def test_the_record_says_how_it_went_in_plain_values(backbone):
 
 def test_a_bar_shows_loss_and_held_out_accuracy(backbone, scripted, capsys, monkeypatch):
     scripted([0.125, 0.5])
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("COLUMNS", "120")
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setattr(progress, "screen", Console(stderr=True, force_terminal=True, width=120))
     adapted = adapt(backbone, IMAGES, LABELS, quick(epochs=2), progress=True)
     out, err = capsys.readouterr()
     assert out == ""

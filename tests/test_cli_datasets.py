@@ -92,7 +92,7 @@ def test_check_of_what_is_wrong(run, tmp_path):
     assert text.endswith("Problems: 3.\n")
     report = json.loads(run("check", "cub200", "--data", root, "--json", code=1))
     assert report["ok"] is False
-    assert report["known"]["Zhou et al.'s zip"] == [9430, 2358]
+    assert report["known"]["Zhou et al.'s zip, inferred from logs"] == [9430, 2358]
     assert (report["train"], report["test"], report["folder"]) == (1, 2, str(root))
     assert len(report["problems"]) == 3
 

@@ -56,7 +56,8 @@ def test_a_table_with_means_and_errors(results, ok):
     for row in found:
         for cell in row[2:5]:
             assert re.fullmatch(r"-?0\.\d{3} ± 0\.\d{3}", cell)
-        assert row[5:] == ["7.5", "300", "3.0 kB"]
+        assert [row[5], row[6], row[8]] == ["7.5", "300", "3.0 kB"]
+        assert row[7] == str(60 + 40 * (3 + 2 + 1))  # the authors'
     for heading in ("A_T", "mean A_t", "F_T", "seconds", "passes", "state"):
         assert heading in done.out
     assert "standard error over seeds" in done.out
@@ -120,18 +121,27 @@ def test_each_setting_has_a_table_of_its_own(results, ok):
     assert [row[0] for row in rows(done.out)] == ["layup k=1", "layup k=6", "nmc", "nmc"]
     assert done.out.count("A_T − layup k=1") == 1
     assert done.out.count("F_T: average forgetting") == 1
-    exported = ok("compare", results, "--csv", "-")
-    assert len(exported.out.splitlines()) == 5
-    assert "Not the same setting (cil, dil)" in exported.err
+    exported = ok("compare", results, "--csv", "-", "--against", "layup k=1")
+    lines = list(csv.DictReader(io.StringIO(exported.out)))
+    assert [line["subject"] for line in lines] == ["digits, cil"] * 3 + ["digits, dil"]
+    assert [bool(line["difference"]) for line in lines] == [False, True, True, False]
+
+
+def test_what_a_run_of_several_k_took_is_marked(tmp_path, ok):
+    folder = put(tmp_path / "r", fake_record(shared_by=2, options={"k": 1}), fake_record("nmc"))
+    done = ok("compare", folder)
+    assert [row[6] for row in rows(done.out)] == ["300ˢ", "300"]
+    assert "for all of them together" in done.out
+    assert "together" not in ok("compare", folder, "--metric", "average_accuracy").out
 
 
 def test_json_is_one_value_with_full_names(results, ok):
     done = ok("compare", results, "--json", "--against", "nmc")
     value = json.loads(done.out)
-    assert [row["label"] for row in value["rows"]] == ["layup k=1", "layup k=6", "nmc"]
-    assert value["rows"][0]["metrics"]["average_accuracy"]["over"] == "seeds"
-    assert value["rows"][0]["metrics"]["mean_of_all_tasks_curve"]["mean"] is None
-    assert value["against"] == "nmc"
+    assert [row["label"] for row in value] == ["layup k=1", "layup k=6", "nmc"]
+    assert value[0]["metrics"]["average_accuracy"]["over"] == "seeds"
+    assert value[0]["metrics"]["mean_of_all_tasks_curve"]["mean"] is None
+    assert value[0]["against"] == "nmc"
 
 
 def test_csv_on_the_screen_or_in_a_file(results, ok, tmp_path):
@@ -146,7 +156,7 @@ def test_csv_on_the_screen_or_in_a_file(results, ok, tmp_path):
     fewer = ok("compare", results, "--csv", "-", "--metric", "forgetting")
     assert "average_accuracy" not in fewer.out
     both = ok("compare", results, "--csv", file, "--json")
-    assert len(json.loads(both.out)["rows"]) == 3
+    assert len(json.loads(both.out)) == 3
 
 
 # Plot

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pytest
 from rich.console import Console
 
-from layup import console, load_backbone
+from layup import console, datasets, load_backbone
 from layup.methods.models import ModelLearner
 from layup.results import Record
 from photos import name, write_photos
@@ -104,8 +105,8 @@ def test_a_run_shows_a_line_for_each_task_and_leaves_a_record(quick, here, own_c
     assert f"average accuracy {record.summary['average_accuracy']:.3f}" in result.out
     assert f"Record: results/{record.name}.json" in result.out
     # A learner that passes every test image after every task: 8 + 4 and 8 + 8.
-    assert "through the network: 24;" in result.out
-    assert "would make it 28." in result.out
+    assert "through the network: 24." in result.out
+    assert "it would be 28." in result.out
 
 
 def test_where_nobody_looks_every_task_is_a_line_when_it_comes(quick):
@@ -249,6 +250,21 @@ def test_a_preset_decides_how_images_are_made_ready_and_how_the_network_is_tuned
     assert (adapter["seed"], adapter["learning_rate"], adapter["epochs"]) == (3, 0.001, 1)
 
 
+def test_the_official_preset_shuffles_what_is_usually_not(quick, here, monkeypatch):
+    """VTAB, that is: a dataset whose usual order is its own."""
+    original = datasets.load_dataset
+    monkeypatch.setattr(
+        datasets,
+        "load_dataset",
+        lambda *given, **options: replace(original(*given, **options), shuffled=False),
+    )
+    for preset, shuffled in (("default", False), ("official", True)):
+        quick(*PHOTOS, "--preset", preset, "--out", preset)
+        assert the_record(here / preset).run["shuffled"] is shuffled
+    quick(*PHOTOS, "--preset", "official", "--no-shuffle", "--out", "own")
+    assert the_record(here / "own").run["shuffled"] is False
+
+
 def test_data_is_found_where_the_option_or_the_variable_says(run, here, monkeypatch):
     tree = here / "trees" / "cub"
     shutil.copytree(here / "photos", tree)
@@ -308,9 +324,9 @@ def test_a_record_says_nothing_of_where_the_photos_are(quick, here):
         ),
         (("--first", "0"), ["--first"]),
         (("--uneven", "lst"), ["'lst'", "Did you mean 'last'?"]),
-        (("--batch", "5"), ["--batch is for the setting 'ocl', and this is 'cil'"]),
+        (("--batch", "5"), ["--batch is for 'ocl', and the setting is 'cil'"]),
         (("--batch", "0", "--setting", "ocl"), ["--batch"]),
-        (("--order", "shuffled"), ["--order is for the setting 'dil', and this is 'cil'"]),
+        (("--order", "shuffled"), ["--order is for 'dil', and the setting is 'cil'"]),
         (("--order", "ink"), ["no domains"]),
         (("--per-class", "0"), ["--per-class"]),
         (("--adapt", "ssf", "--setting", "ocl"), ["cannot be adapted in the online setting"]),
@@ -325,12 +341,16 @@ def test_a_record_says_nothing_of_where_the_photos_are(quick, here):
         (("--dataset", "domains:styles", "--order", "ink,chlk"), ["Unknown domain 'chlk'", "'chalk'"]),
         (("--dataset", "domains:styles", "--order", "ink"), ["leaves out: chalk"]),
         (("--dataset", "domains:styles", "--order", "ink,chalk,ink"), ["twice"]),
+        (("--setting", "dil", "--tasks", "3"), ["has no domains"]),
         (("--dataset", "domains:styles", "--tasks", "3"), ["each of 2 domains is a task", "--tasks"]),
         (
             ("--dataset", "domains:styles", "--first", "1"),
-            ["--first is for the setting 'cil', and this is 'dil'"],
+            ["--first is for 'cil' and 'ocl', and the setting is 'dil'"],
         ),
-        (("--dataset", "domains:styles", "--no-shuffle"), ["--shuffle is for the setting 'cil'"]),
+        (
+            ("--dataset", "domains:styles", "--no-shuffle"),
+            ["--shuffle is for 'cil' and 'ocl', and the setting is 'dil'"],
+        ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )

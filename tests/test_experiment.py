@@ -46,7 +46,14 @@ from layup.scenarios import Scenario, class_incremental, domain_incremental, onl
 from photos import lesson, name
 
 STYLES = ("dark", "bright")
-VARYING = ("learn_seconds", "predict_seconds", "forward_passes", "training_passes", "peak_memory")
+VARYING = (
+    "learn_seconds",
+    "predict_seconds",
+    "forward_passes",
+    "training_passes",
+    "peak_memory",
+    "shared_by",
+)
 SESSION = FirstSession("ssf", epochs=3, batch_size=4, seed=1)
 
 
@@ -434,7 +441,11 @@ def test_a_record_has_all_that_is_needed_to_repeat_it(make, nano):
     }
     assert values["versions"] == machine.versions()
     assert values["versions"]["layup"] == layup.__version__
-    assert values["machine"] == machine.describe()
+    assert values["machine"] == {
+        **machine.describe(),
+        "device": "cpu",
+        "threads": torch.get_num_threads(),
+    }
     assert values["class_order"] == list(scenario.class_order)
     assert [task["classes"] for task in values["tasks"]] == [list(task.classes) for task in scenario.tasks]
     assert [(task["train"], task["test"]) for task in values["tasks"]] == [(8, 4)] * 5
@@ -695,7 +706,9 @@ def test_a_sweep_passes_every_image_once(make, own_cache):
 def test_adapted_features_are_computed_once_for_all_methods(make, own_cache):
     cache = FeatureCache(own_cache)
     first = only(make(session=SESSION, cache=cache))
-    assert first.steps[0].training_passes > 0
+    # Three epochs of the first task's ten images, those held out among them: none of that is reading.
+    assert first.steps[0].training_passes == 3 * 10
+    assert sum(step.forward_passes for step in first.steps) == 70
     second = only(make("nmc", session=SESSION, cache=cache))
     assert [(step.training_passes, step.forward_passes) for step in second.steps] == [(0, 0)] * 5
     course = [record.steps[0].chosen["adaptation"] for record in (first, second)]
@@ -708,6 +721,23 @@ def test_another_version_trains_its_own_first_session(make, monkeypatch):
     only(make("nmc", session=SESSION))
     monkeypatch.setattr(machine, "versions", lambda: {"layup": "99"})
     assert only(make("laynmc", session=SESSION)).steps[0].training_passes > 0
+
+
+def test_a_sweep_leaves_a_finished_record_as_it_is_and_says_what_it_shares(make, tmp_path):
+    one = make(k=2)
+    only(one)
+    [path] = one.paths.values()
+    before = path.read_bytes()
+    records = finish(make("depths", k=(1, 2)))
+    assert path.read_bytes() == before
+    assert {step.shared_by for record in records.values() for step in record.steps} == {2}
+    assert json.loads(before)["steps"][0]["shared_by"] == 1
+
+
+def test_a_record_says_how_its_data_were_laid_out(make):
+    dataset = replace(few_digits(), layout="mine/CLASS, split with seed 7")
+    one = make(scenario=class_incremental(dataset))
+    assert only(one).to_dict()["layout"] == "mine/CLASS, split with seed 7"
 
 
 # On disk
@@ -978,7 +1008,7 @@ def test_a_killed_run_goes_on_at_its_task_and_gives_the_same_record(
         visible = sorted(name for name in left if not name.startswith("."))
         assert visible == sorted(path.name for path in one.paths.values()), what
         trained = records[next(iter(records))].steps[0].training_passes
-        assert trained == {"while adapting": 8, "after adapting": 0}.get(what, trained)
+        assert trained == {"while adapting": 10, "after adapting": 0}.get(what, trained)
 
 
 def test_a_run_killed_while_tidying_up_before_it_begins_anew_is_not_half_a_run(make, monkeypatch):

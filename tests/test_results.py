@@ -36,7 +36,7 @@ def test_the_file_is_plain_json_with_numbers_by_name(record, tmp_path):
 
 def test_the_matrix_agrees_with_the_last_answers(record):
     right = np.array(record.truth) == np.array(record.answers)
-    tasks = np.array(record.asked_in)
+    tasks = np.array(record.test_tasks)
     assert record.matrix[-1] == pytest.approx([right[tasks == t].mean() for t in range(3)])
     assert np.isnan(record.matrix[0, 1:]).all()
     assert record.test_sizes == [12, 12, 12]

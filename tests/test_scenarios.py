@@ -215,6 +215,13 @@ def test_fewer_images_of_a_class_are_among_more_and_the_seed_chooses_them(domain
     assert kept(3) != kept(3, seed=1)
 
 
+def test_without_domains_in_turn_so_many_of_a_class_are_of_all_domains_together() -> None:
+    dataset = made(5, 8, 1, STYLES)
+    scenario = class_incremental(dataset, 5, per_class=2)
+    taught = [label for task in scenario.tasks for label in np.array(dataset.train.labels)[task.train]]
+    assert Counter(taught) == dict.fromkeys(dataset.classes, 2)
+
+
 def test_no_image_of_a_class_is_impossible() -> None:
     with pytest.raises(InputError, match=r"^0 training images a class are impossible\. Use 1 or more"):
         class_incremental(made(), 5, per_class=0)

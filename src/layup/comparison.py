@@ -4,7 +4,8 @@ Two runs are repeats of one experiment if they differ in nothing but seeds. Each
 a short label, which tells what sets it apart from the others.
 
 An error is never of two kinds at once: over seeds where an experiment was repeated, over test images (a
-bootstrap) where it was run once; `Measured.over` says which.
+bootstrap) where it was run once, or where the seeds change nothing of the last answers: the same sums have
+the same answers, in whatever order they were learned. `Measured.over` says which.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ METRICS = (*ACCURACIES, *COSTS)
 class Measured:
     """A mean over runs and its standard error; None where it is undefined.
 
-    over: what the error is over, "seeds" or (for a single run) test "images".
+    over: what the error is over, "seeds" or (where there is one run, or all answer alike) test "images".
     """
 
     mean: float | None
@@ -90,8 +91,9 @@ class Measured:
 class Difference:
     """How much better one experiment's A_T is than another's, and how sure that is.
 
-    over: "seeds": the mean and standard error over pairs of runs of one seed. "images": one pair, with the
-    standard error and the 95 % interval (low, high) of a paired bootstrap over its test images.
+    over: "seeds": the mean and standard error over pairs of runs of one seed. "images": one pair, or several
+    whose answers are the same, with the standard error and the 95 % interval (low, high) of a paired
+    bootstrap over the test images.
     """
 
     mean: float
@@ -128,13 +130,19 @@ class Group:
         if len(known) < len(values):
             return Measured(None)
         mean = float(np.mean(known))
-        if len(known) > 1:
-            return Measured(mean, metrics.standard_error(known), "seeds")
-        if name in FROM_LAST_ANSWERS:
+        if self.same_answers and name in FROM_LAST_ANSWERS:
             right, tasks = _right(self.records[0])
             found = metrics.bootstrap(right, tasks, by_image=FROM_LAST_ANSWERS[name])
             return Measured(mean, found.standard_error, "images")
-        return Measured(mean)
+        if np.allclose(known, mean, rtol=0, atol=1e-12):  # no error that seeds could tell
+            return Measured(mean)
+        return Measured(mean, metrics.standard_error(known), "seeds")
+
+    @property
+    def same_answers(self) -> bool:
+        """Whether all runs end with the same answers: there was one, or the seeds decide nothing of it."""
+        first, *others = (_named(record, record.answers) for record in self.records)
+        return all(first == other for other in others)
 
     def curve(self, of: Callable[[Record], Curve]) -> Band:
         """The mean and the standard error over runs of a curve, such as `accuracy_curve`."""
@@ -154,7 +162,7 @@ class Group:
         }
 
     def confusion(self) -> tuple[list[str], NDArray[np.int64]]:
-        """Classes, and how often each was called what after the last task, summed over runs.
+        """Classes, and how often each was called what after the last task, summed over different runs.
 
         The classes are in the order of learning if that was the same in all runs, and sorted otherwise.
         """
@@ -162,7 +170,7 @@ class Group:
         same = all(order == orders[0] for order in orders)
         names = list(orders[0]) if same else sorted(set().union(*orders))
         table = np.zeros((len(names), len(names)), np.int64)
-        for record in self.records:
+        for record in self.records[:1] if self.same_answers else self.records:
             classes = np.array(record.class_order)
             table += metrics.confusion(classes[record.truth], classes[record.answers], names)[1]
         return names, table
@@ -189,6 +197,8 @@ class Comparison:
 
     groups: list[Group]
     notes: list[str]
+    subject: str
+    """What all have in common, for a title: the dataset and the setting."""
 
     def find(self, text: str) -> Group:
         """The group of this label or, failing that, of this number, counted from 1."""
@@ -200,30 +210,33 @@ class Comparison:
         labels = [group.label for group in self.groups]
         raise unknown_name(f"row (labels, or numbers from 1 to {len(labels)})", text, labels)
 
-    @property
-    def subject(self) -> str:
-        """What all have in common, for a title: the dataset and the setting, as far as they are the same."""
-        run = self.groups[0].run
-        words = {"data": _short_dataset(run.get("dataset")), "setting": run.get("setting")}
-        return ", ".join(str(word) for name, word in words.items() if word and name not in self.mixed)
 
-    @property
-    def mixed(self) -> dict[str, list[str]]:
-        """The dataset and the setting of each group, if they are not the same in all of them."""
-        columns = {
-            "data": [_data_name(group.run) for group in self.groups],
-            "setting": [str(group.run.get("setting")) for group in self.groups],
-        }
-        return {name: values for name, values in columns.items() if len(set(values)) > 1}
-
-
-def compare(records: Iterable[Record]) -> Comparison:
+def compare(records: Iterable[Record]) -> list[Comparison]:
     """Put repeats together, and find a short label for each experiment.
+
+    The records of each dataset and setting are a comparison by themselves: numbers of two cannot be compared.
 
     >>> compare([])
     Traceback (most recent call last):
     layup.errors.InputError: There is nothing to compare: no records were given.
     """
+    parts: dict[tuple[str, str, str], list[Record]] = {}
+    for record in records:
+        run = record.run
+        key = (_short_dataset(run.get("dataset")), str(run.get("setting")), str(run.get("data") or ""))
+        parts.setdefault(key, []).append(record)
+    if not parts:
+        raise InputError("There is nothing to compare: no records were given.")
+    named = [(dataset, setting) for dataset, setting, _ in parts]
+    found = []
+    for (dataset, setting, data), members in parts.items():
+        # The same name may stand for other images, such as those of another split.
+        several = named.count((dataset, setting)) > 1
+        found.append(_compared(members, f"{dataset}{f' {data[:8]}' if several else ''}, {setting}"))
+    return found
+
+
+def _compared(records: Sequence[Record], subject: str) -> Comparison:
     grouped: dict[str, dict[str, Record]] = {}
     notes = []
     for record in records:
@@ -235,26 +248,12 @@ def compare(records: Iterable[Record]) -> Comparison:
         known = repeats.setdefault(_canonical(record.run), record)
         if known.matrix.tobytes() != record.matrix.tobytes() or known.answers != record.answers:
             notes.append(f"The run '{record.name}' is there twice, with other numbers: the first one counts.")
-    if not grouped:
-        raise InputError("There is nothing to compare: no records were given.")
     members = [list(repeats.values()) for repeats in grouped.values()]
     names = labels([group[0].run for group in members])
     groups = [Group(name, group) for name, group in zip(names, members, strict=True)]
-    found = Comparison(sorted(groups, key=lambda group: _natural(group.label)), notes)
-    for what, values in found.mixed.items():
-        several = ", ".join(dict.fromkeys(values))
-        notes.append(f"Not the same {what} ({several}): compare only rows of the same {what}.")
-    if len({frozenset(map(str, group.seeds)) for group in found.groups}) > 1:
+    if len({frozenset(map(str, group.seeds)) for group in groups}) > 1:
         notes.append("Not all were run with the same seeds: --against compares those of the seeds in common.")
-    return found
-
-
-def partitions(records: Iterable[Record]) -> list[list[Record]]:
-    """The records of each dataset and setting by themselves: numbers of two of them cannot be compared."""
-    found: dict[tuple[str, str], list[Record]] = {}
-    for record in records:
-        found.setdefault((_data_name(record.run), str(record.run.get("setting"))), []).append(record)
-    return list(found.values())
+    return Comparison(sorted(groups, key=lambda group: _natural(group.label)), notes, subject)
 
 
 def difference(group: Group, baseline: Group) -> Difference:
@@ -275,10 +274,11 @@ def difference(group: Group, baseline: Group) -> Difference:
             _require_same_tests(record, theirs[seed][0], group, baseline)
         found.append(_average(ours[seed]) - _average(theirs[seed]))
     mean = float(np.mean(found))
-    if len(common) > 1:
+    alike = group.same_answers and baseline.same_answers
+    if len(common) > 1 and not alike:
         return Difference(mean, metrics.standard_error(found), "seeds", len(common))
     a, b = ours[common[0]], theirs[common[0]]
-    if len(a) > 1 or len(b) > 1:
+    if (len(a) > 1 or len(b) > 1) and not alike:
         return Difference(mean, None, None, 1)
     right, tasks = _right(a[0])
     if tasks.tolist() != _right(b[0])[1].tolist():
@@ -291,12 +291,13 @@ def difference(group: Group, baseline: Group) -> Difference:
 
 
 def to_json(
-    comparison: Comparison, names: Sequence[str] = METRICS, baseline: Group | None = None
-) -> dict[str, Any]:
-    """The comparison as JSON: for each group what was run, and each metric by its full name."""
+    comparison: Comparison, names: Sequence[str], baseline: Group | None = None
+) -> list[dict[str, Any]]:
+    """The rows of a comparison as JSON: for each group what was run, and each metric by its full name."""
     rows = []
     for group in comparison.groups:
         row: dict[str, Any] = {
+            "subject": comparison.subject,
             "label": group.label,
             "runs": len(group.records),
             "seeds": group.seeds,
@@ -304,21 +305,24 @@ def to_json(
             "metrics": {name: asdict(group.measure(name)) for name in names},
         }
         if baseline is not None:
+            row["against"] = baseline.label
             row["difference"] = None if group is baseline else asdict(difference(group, baseline))
         rows.append(row)
-    against = {} if baseline is None else {"against": baseline.label}
-    return {**against, "rows": rows, "notes": comparison.notes}
+    return rows
 
 
-def to_csv(comparison: Comparison, names: Sequence[str] = METRICS, baseline: Group | None = None) -> str:
-    """The comparison as CSV, a line a group: what was run, each metric, its error, and over what that is."""
+def to_csv(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Such rows as CSV, a line each: what was run, each metric, its error, and over what that is."""
     lines = []
-    for row in to_json(comparison, names, baseline)["rows"]:
-        line = {"label": row["label"], "runs": row["runs"], "seeds": " ".join(map(str, row["seeds"]))}
+    for row in rows:
+        line = {name: row[name] for name in ("subject", "label", "runs")}
+        line["seeds"] = " ".join(map(str, row["seeds"]))
         line |= {f"run.{name}": value for name, value in _facts(row["run"]).items()}
-        for name, found in (row["metrics"] | {"difference": row.get("difference") or {}}).items():
-            if name == "difference" and baseline is None:
-                continue
+        measured = dict(row["metrics"])
+        if "against" in row:
+            line["against"] = row["against"]
+            measured["difference"] = row["difference"] or {}
+        for name, found in measured.items():
             line |= {
                 name: found.get("mean"),
                 f"{name}.standard_error": found.get("error"),
@@ -327,7 +331,8 @@ def to_csv(comparison: Comparison, names: Sequence[str] = METRICS, baseline: Gro
         lines.append(line)
     columns = list(dict.fromkeys(name for line in lines for name in line))
     # What was run comes before what was measured, also where groups do not have the same options.
-    columns.sort(key=lambda name: name not in ("label", "runs", "seeds") and not name.startswith("run."))
+    first = ("subject", "label", "runs", "seeds")
+    columns.sort(key=lambda name: name not in first and not name.startswith("run."))
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, lineterminator="\n")
     writer.writeheader()
@@ -487,7 +492,11 @@ def _canonical(value: Mapping[str, Any]) -> str:
 
 def _right(record: Record) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
     """Whether each last answer is right, and the task of each."""
-    return np.array(record.truth) == np.array(record.answers), np.array(record.asked_in)
+    return np.array(record.truth) == np.array(record.answers), np.array(record.test_tasks)
+
+
+def _named(record: Record, places: Sequence[int]) -> list[str]:
+    return [record.class_order[place] for place in places]
 
 
 def _by_seed(group: Group) -> dict[Any, list[Record]]:
@@ -508,7 +517,7 @@ def _average(records: Sequence[Record]) -> float:
 
 def _require_same_tests(a: Record, b: Record, group: Group, baseline: Group) -> None:
     # Places in the order of classes mean different classes in runs of different orders: compare names.
-    if [a.class_order[i] for i in a.truth] != [b.class_order[i] for i in b.truth]:
+    if _named(a, a.truth) != _named(b, b.truth):
         raise MismatchError(
             f"'{group.label}' and '{baseline.label}' were tested on different images: {_tests(a)}, and "
             f"{_tests(b)}. Only runs of the same tests can be paired."

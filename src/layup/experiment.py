@@ -91,6 +91,7 @@ def run(learner: Learner, scenario: Scenario, start: int = 0) -> Iterator[TaskDo
                 training_passes=PASSES.training - training,
                 peak_memory=machine.peak_memory(),
                 state_bytes=report.state_bytes,
+                shared_by=len(answers),
             )
             for name, report in learner.reports().items()
         }
@@ -184,6 +185,7 @@ class Experiment:
         return {
             name: Record(
                 {**shared, "method": variant.name, "options": variant.options()},
+                dataset.layout,
                 machine.versions(),
                 {
                     **machine.describe(),
@@ -238,7 +240,8 @@ class Experiment:
                 self._keep(place, learner, records)
                 yield records
             for name, path in self.paths.items():
-                records[name].write(path)
+                if again or not path.exists():  # another run may have left one of several
+                    records[name].write(path)
             _remove(place)  # but not its lock: others may be waiting for it
 
     def _extended(self, record: Record, name: str, event: TaskDone) -> Record:

@@ -253,7 +253,7 @@ def _bare(axes: Axes) -> Axes:
 def _band(
     axes: Axes, number: int, name: str, found: Band, marked: bool, at: Sequence[float] | None = None
 ) -> bool:
-    """Draw a line and its shade over 1, 2, … or other places; whether there was one."""
+    """Draw a line and its shade over 1, 2, … or other places; whether there is one to be seen."""
     places = np.arange(1, len(found.mean) + 1) if at is None else np.asarray(at)
     colour = SAFE_COLOURS[number % len(SAFE_COLOURS)]
     axes.plot(
@@ -269,7 +269,7 @@ def _band(
     known = ~np.isnan(found.mean) & ~np.isnan(found.error)
     low, high = found.mean - found.error, found.mean + found.error
     axes.fill_between(places, low, high, where=known.tolist(), color=colour, alpha=0.18, linewidth=0)
-    return bool(known.any())
+    return bool((found.error[known] > 0).any())
 
 
 def _cut(name: str, longest: int = LONGEST) -> str:

@@ -4,6 +4,7 @@
 
     schema       1, the number of this layout
     run          all that decides the numbers: dataset and setting, method and options, backbone, seeds
+    layout       how the dataset was laid out on disk, and how it was split where the disk does not say
     versions     of layup, Python, torch, timm and NumPy; machine: what it ran on
     class_order  the classes in the order in which they were learned
     tasks        for each task its name, its classes, and how many images it has for training and testing
@@ -57,10 +58,12 @@ class Step:
     per_class: the accuracy of every class that was asked, over all tests of it.
     chosen: what the learner chose, such as λ.
     learn_seconds, predict_seconds: wall time.
-    forward_passes: images that went through a backbone to be read, in this task.
+    forward_passes: images that went through a backbone to be read, in this task; not what a killed process
+        has read of it before.
     training_passes: images that went through one to train something.
     peak_memory: bytes, of the whole process until then; None where the system does not say.
     state_bytes: bytes of what the learner keeps.
+    shared_by: how many ways to answer, each with a record of its own, these times and passes were for.
     """
 
     accuracies: list[float | None]
@@ -72,6 +75,7 @@ class Step:
     training_passes: int
     peak_memory: int | None
     state_bytes: int
+    shared_by: int
 
 
 @dataclass(frozen=True)
@@ -79,18 +83,19 @@ class Record:
     """A run, finished or not. Steps are added as tasks are done; all else is fixed.
 
     >>> tasks = [TaskFacts("1", ["cat"], 5, 2), TaskFacts("2", ["dog"], 5, 1)]
-    >>> record = Record({"method": "nmc"}, {}, {}, ["cat", "dog"], tasks, [0, 1, 0], [0, 1, 0])
+    >>> record = Record({"method": "nmc"}, "", {}, {}, ["cat", "dog"], tasks, [0, 1, 0], [0, 1, 0])
     >>> record.finished, record.matrix.shape
     (False, (0, 2))
     """
 
     run: Mapping[str, Any]
+    layout: str
     versions: Mapping[str, str]
     machine: Mapping[str, Any]
     class_order: list[str]
     tasks: list[TaskFacts]
     truth: list[int]
-    asked_in: list[int]
+    test_tasks: list[int]
     steps: list[Step] = field(default_factory=list)
     answers: list[int] = field(default_factory=list)
 
@@ -131,13 +136,14 @@ class Record:
         return {
             "schema": SCHEMA,
             "run": dict(self.run),
+            "layout": self.layout,
             "versions": dict(self.versions),
             "machine": dict(self.machine),
             "class_order": self.class_order,
             "tasks": [asdict(task) for task in self.tasks],
             "matrix": matrix,
             "steps": steps,
-            "test": {"truth": self.truth, "task": self.asked_in, "answers": self.answers},
+            "test": {"truth": self.truth, "task": self.test_tasks, "answers": self.answers},
             "summary": self.summary if self.finished else None,
         }
 
@@ -173,6 +179,7 @@ class Record:
         steps = zip(values["matrix"], values["steps"], strict=True)
         record = cls(
             values["run"],
+            values["layout"],
             values["versions"],
             values["machine"],
             values["class_order"],
@@ -191,9 +198,9 @@ class Record:
         if len(self.steps) > tasks or any(len(step.accuracies) != tasks for step in self.steps):
             raise ValueError("the matrix does not have a column for each task")
         answers = self.answers if self.finished else self.truth
-        if not len(self.truth) == len(self.asked_in) == len(answers):
+        if not len(self.truth) == len(self.test_tasks) == len(answers):
             raise ValueError("truth, task and answers are not of one length")
-        for places, end in ((self.truth, classes), (answers, classes), (self.asked_in, tasks)):
+        for places, end in ((self.truth, classes), (answers, classes), (self.test_tasks, tasks)):
             if any(not 0 <= place < end for place in places):
                 raise ValueError(f"a place in a list of {end} is not from 0 to {end - 1}")
 

@@ -8,7 +8,7 @@ images stay with the scenario.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, Self, overload
@@ -16,7 +16,7 @@ from typing import Any, Self, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from layup.datasets import Dataset
+from layup.datasets import Dataset, Part
 from layup.datasets.dataset import listed
 from layup.errors import InputError, TaskOverError
 from layup.images import ImageSource
@@ -181,7 +181,7 @@ def class_incremental(
     sizes = task_sizes(classes, tasks, first=first, uneven="last" if uneven is None else uneven)
     shuffled = dataset.shuffled if shuffled is None else shuffled
     class_order = _permuted(dataset.classes, seed) if shuffled else dataset.classes
-    kept = _kept(dataset, per_class, seed)
+    kept = _kept(dataset.train, dataset.train.labels, per_class, seed)
     train, test = np.asarray(dataset.train.labels), np.asarray(dataset.test.labels)
     cut = []
     for number, (start, size) in enumerate(zip(np.cumsum([0, *sizes]), sizes, strict=False), start=1):
@@ -194,6 +194,8 @@ def class_incremental(
                 np.flatnonzero(np.isin(test, names)),
             )
         )
+    # None where there is no such task, or where it is said how large the first one is.
+    uneven = (uneven or "last") if first is None and len(set(sizes)) > 1 else None
     choices = {"first": first, "uneven": uneven, "shuffled": shuffled, "per_class": per_class}
     return Scenario("cil", dataset, class_order, tuple(cut), seed, choices)
 
@@ -243,9 +245,10 @@ def domain_incremental(
             "(digits-styles, domains:PATH, … see `layup datasets`), or the setting 'cil'."
         )
     domains = _permuted(dataset.domains, seed) if shuffled else dataset.domains
-    kept = _kept(dataset, per_class, seed)
     train, test = np.asarray(dataset.train.domains), np.asarray(dataset.test.domains)
     labels = np.asarray(dataset.train.labels)
+    groups = list(zip(dataset.train.labels, dataset.train.domains or (), strict=True))
+    kept = _kept(dataset.train, groups, per_class, seed)
     cut = []
     for domain in domains:
         places = np.flatnonzero((train == domain) & kept)
@@ -296,20 +299,18 @@ def _permuted(names: tuple[str, ...], seed: int) -> tuple[str, ...]:
     return tuple(names[i] for i in np.random.RandomState(seed).permutation(len(names)))
 
 
-def _kept(dataset: Dataset, per_class: int | None, seed: int) -> NDArray[np.bool_]:
-    """Which training images are used: all, or so many of each class (and domain); fewer are among more."""
-    part = dataset.train
+def _kept(part: Part, groups: Sequence[Hashable], per_class: int | None, seed: int) -> NDArray[np.bool_]:
+    """Which training images are used: all, or so many of each group; fewer are among more."""
     if per_class is None:
         return np.ones(len(part), np.bool_)
     if per_class < 1:
         raise InputError(
             f"{per_class} training images a class are impossible. Use 1 or more, or leave it out."
         )
-    groups: dict[tuple[str, str], list[int]] = {}
-    domains = part.domains or [""] * len(part)
-    for place, group in enumerate(zip(part.labels, domains, strict=True)):
-        groups.setdefault(group, []).append(place)
+    members: dict[Any, list[int]] = {}
+    for place, group in enumerate(groups):
+        members.setdefault(group, []).append(place)
     kept = np.zeros(len(part), np.bool_)
-    for number, group in enumerate(sorted(groups)):
-        kept[np.random.default_rng([seed, number]).permutation(groups[group])[:per_class]] = True
+    for number, group in enumerate(sorted(members)):
+        kept[np.random.default_rng([seed, number]).permutation(members[group])[:per_class]] = True
     return kept

@@ -34,7 +34,10 @@ _one_pass_at_a_time = threading.Lock()
 
 @dataclass
 class Passes:
-    """How many images this process has sent through backbones: to read them, and to train something."""
+    """How many images this process has sent through backbones: to read them, and to train something.
+
+    The latter are those that were embedded, also to see how well training does.
+    """
 
     reading: int = 0
     training: int = 0
@@ -221,10 +224,7 @@ class Backbone:
         """The embedding alone (B, width), with the way back for gradients, should anything want them."""
         reader = {self._embedding: self._poolings[self._embedding]}
         embedding = _read(self.network, reader, self._ready(batch))[self._embedding]
-        if torch.is_grad_enabled():
-            PASSES.training += len(batch)
-        else:
-            PASSES.reading += len(batch)
+        PASSES.training += len(batch)
         return embedding
 
     @cached_property

@@ -119,12 +119,9 @@ def get(name: Name, data: Data = HERE) -> None:
     if source.build is not None:
         console.say(f"{name} is built in: there is nothing to get.")
         return
-    if (folder := source.find(data)) is None:
-        if source.download is None:
-            source.require(data)  # says what is expected, and where to get it
-        else:
-            source.download(data)
-            folder = source.require(data).folder
+    if source.locate(data) is None and source.download is not None:
+        source.download(data)
+    folder = source.require(data).folder  # or says what is expected, and where to get it
     console.say(f"{name} is in '{folder}'. Check it with: layup datasets check {name} --data '{data}'")
 
 

@@ -28,6 +28,7 @@ DEFAULT_METRICS = (
     "forgetting",
     "seconds",
     "forward_passes",
+    "authors_forward_passes",
     "state_bytes",
 )
 # Short headings, and below the table what they stand for: eight columns have to fit on a screen.
@@ -36,6 +37,7 @@ HEADINGS = {
     "mean_of_average_accuracy_curve": "mean A_t",
     "forgetting": "F_T",
     "forward_passes": "passes",
+    "authors_forward_passes": "authors'",
     "state_bytes": "state",
 }
 MEANINGS = {
@@ -43,8 +45,11 @@ MEANINGS = {
     "mean_of_average_accuracy_curve": "mean A_t: the mean of those after each task",
     "forgetting": "F_T: average forgetting",
     "forward_passes": "passes: images through the network in that run; what the cache had did not pass again",
+    "authors_forward_passes": "authors': those of their code, which has no cache",
 }
-ONE_RUN = "ᵇ"
+ONE_RUN, JOINT = "ᵇ", "ˢ"
+SHARED = {"seconds", "learn_seconds", "predict_seconds", "forward_passes", "training_passes", "peak_memory"}
+"""What a run that answers in several ways takes for all of them together."""
 
 Results = Annotated[
     list[Path],
@@ -83,9 +88,10 @@ def compare(
     layup compare results/ --csv table.csv         every number, by its full name
 
     Each dataset and setting has a table of its own, and runs that differ in
-    nothing but seeds are one row. A row of a single run has
-    the error of a bootstrap over its test images, marked ᵇ. Differences are
-    between runs of the same seed, so what both share cancels.
+    nothing but seeds are one row. A row of a single run, or of several that
+    end with the same answers, has the error of a bootstrap over its test
+    images, marked ᵇ. Differences are between runs of the same seed, so what
+    both share cancels.
     """
     from layup import comparison
     from layup.results import find_records
@@ -95,17 +101,23 @@ def compare(
     for name in metric or ():
         if name not in comparison.METRICS:
             raise unknown_name("metric", name, comparison.METRICS)
-    records = find_records(results)
+    parts = _parts(find_records(results), against)
     if as_json or csv is not None:
-        _export(comparison.compare(records), tuple(metric or comparison.METRICS), against, csv, as_json)
-    if as_json or csv == STDOUT:
-        return
-    parts = _parts(records, against)
-    marks: set[str] = set()
-    names = tuple(metric or DEFAULT_METRICS)
-    for found, baseline in parts:
-        marks |= _table(found, names, baseline)
-    _legend(names, marks)
+        names = tuple(metric or comparison.METRICS)
+        rows = [row for found, baseline in parts for row in comparison.to_json(found, names, baseline)]
+        if csv == STDOUT:
+            sys.stdout.write(comparison.to_csv(rows))
+        elif csv is not None:
+            storage.write_text(csv, comparison.to_csv(rows))
+            console.remark(f"CSV: {csv}")
+        if as_json:
+            console.print_json(rows)
+    if not as_json and csv != STDOUT:
+        marks: set[str] = set()
+        names = tuple(metric or DEFAULT_METRICS)
+        for found, baseline in parts:
+            marks |= _table(found, names, baseline)
+        _legend(names, marks)
     for note in dict.fromkeys(note for found, _ in parts for note in found.notes):
         console.remark(note)
 
@@ -146,12 +158,11 @@ def plot(
 
 def _parts(records: Sequence[Record], against: str | None) -> list[tuple[Comparison, Group | None]]:
     """The comparison within each dataset and setting, and its baseline, if it has one of that label."""
-    from layup.comparison import compare, partitions
+    from layup.comparison import compare
 
     parts: list[tuple[Comparison, Group | None]] = []
     unknown: InputError | None = None
-    for part in partitions(records):
-        found = compare(part)
+    for found in compare(records):
         baseline = None
         if against is not None:
             try:
@@ -162,24 +173,6 @@ def _parts(records: Sequence[Record], against: str | None) -> list[tuple[Compari
     if unknown and not any(baseline for _, baseline in parts):
         raise unknown
     return parts
-
-
-def _export(
-    found: Comparison, names: Sequence[str], against: str | None, csv: Path | None, as_json: bool
-) -> None:
-    """Write all rows in one, as CSV, JSON or both."""
-    from layup.comparison import to_csv, to_json
-
-    baseline = None if against is None else found.find(against)
-    if csv == STDOUT:
-        sys.stdout.write(to_csv(found, names, baseline))
-    elif csv is not None:
-        storage.write_text(csv, to_csv(found, names, baseline))
-        console.remark(f"CSV: {csv}")
-    if as_json:
-        console.print_json(to_json(found, names, baseline))
-    for note in found.notes:
-        console.remark(note)
 
 
 def _pictures(found: Comparison, baseline: Group) -> Iterator[tuple[str, Callable[[Path], None]]]:
@@ -196,8 +189,15 @@ def _pictures(found: Comparison, baseline: Group) -> Iterator[tuple[str, Callabl
     names = _file_names(group.label for group in groups)
     for group, name in zip(groups, names, strict=True):
         labels, table = group.confusion()
-        order = "learning" if labels == group.records[0].class_order else "names"
-        title = f"{group.label}, after the last task; classes in the order of {order}"
+        learned = labels == group.records[0].class_order and group.run.get("setting") != "dil"
+        order = (
+            "of learning"
+            if learned
+            else "of the dataset"
+            if labels == group.records[0].class_order
+            else "of names"
+        )
+        title = f"{group.label}, after the last task; classes in the order {order}"
         yield f"confusion-{name}", partial(plots.confusion_matrix, labels=labels, table=table, title=title)
     base = names[groups.index(baseline)]
     ends = baseline.per_class()
@@ -240,8 +240,11 @@ def _table(found: Comparison, names: Sequence[str], baseline: Group | None) -> s
     for group in found.groups:
         measured = {name: group.measure(name) for name in names}
         row = [group.label, str(len(group.records))]
-        row += [_cell(name, value) for name, value in measured.items()]
+        joint = any(step.shared_by > 1 for record in group.records for step in record.steps)
+        row += [_cell(name, value, joint) for name, value in measured.items()]
         overs |= {value.over for value in measured.values()}
+        if joint and SHARED & {*names}:
+            overs.add("joint")
         if baseline is not None:
             gap = None if group is baseline else difference(group, baseline)
             row.append("" if gap is None else _gap(gap))
@@ -260,12 +263,19 @@ def _legend(names: Sequence[str], marks: set[str]) -> None:
         console.say("± is the standard error over seeds.")
     if "images" in marks:
         console.say(
-            f"{ONE_RUN} One run: the standard error (and 95 % interval) over its test images, by bootstrap."
+            f"{ONE_RUN} One run, or several with the same answers: the standard error (and 95 % interval) "
+            "over its test images, by bootstrap."
         )
+    if "joint" in marks:
+        console.say(f"{JOINT} Of a run that answered for several k at once: for all of them together.")
 
 
-def _cell(name: str, value: Measured) -> str:
-    """A number as people read it, with its error."""
+def _cell(name: str, value: Measured, joint: bool) -> str:
+    """A number as people read it, with its error, and marked where it is of several experiments."""
+    return _number(name, value) + (JOINT if joint and name in SHARED else "")
+
+
+def _number(name: str, value: Measured) -> str:
     from layup.comparison import COSTS
 
     if value.mean is None:

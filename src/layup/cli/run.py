@@ -14,10 +14,25 @@ from layup.cli.options import NoCache, Weights, Workers, first_session, number_o
 from layup.errors import InputError
 
 if TYPE_CHECKING:
+    from layup.datasets import Dataset
     from layup.experiment import Experiment
     from layup.image_model import Reading
     from layup.results import Record
     from layup.scenarios import Scenario
+
+
+SHUFFLED = "shuffled"
+CLASSES, ALL = ("cil", "ocl"), ("cil", "dil", "ocl")
+KNOWN_TO = {
+    "tasks": ALL,
+    "first": CLASSES,
+    "uneven": CLASSES,
+    "shuffle": CLASSES,
+    "order": ("dil",),
+    "batch": ("ocl",),
+    "per_class": ALL,
+}
+"""Which settings know which option."""
 
 
 @app.command()
@@ -56,7 +71,10 @@ def run(
         typer.Option(help="Tune the network to the first task: auto, adaptformer, ssf, vpt, lora or full."),
     ] = None,
     preset: Annotated[
-        str, typer.Option(help="How images are made ready and networks tuned: default, paper or official.")
+        str,
+        typer.Option(
+            help="How images are made ready and networks tuned: default, paper, official (shuffles VTAB)."
+        ),
     ] = "default",
     epochs: Annotated[int | None, typer.Option(help="Passes over the first task when tuning.", min=1)] = None,
     learning_rate: Annotated[float | None, typer.Option(help="How fast to tune.")] = None,
@@ -74,7 +92,8 @@ def run(
         typer.Option("--shuffle/--no-shuffle", help="Let the seed order the classes. Default: as usual."),
     ] = None,
     order: Annotated[
-        str | None, typer.Option(help="Of domains: a,b,c, or 'shuffled' (by the seed). Default: the paper's.")
+        str | None,
+        typer.Option(help="Of domains: a,b,c, or 'shuffled' (by the seed). Default: the paper's, or sorted."),
     ] = None,
     per_class: Annotated[
         int | None, typer.Option(help="Learn only so many training images a class.", min=1)
@@ -99,9 +118,9 @@ def run(
     layup run --dataset digits --k 1,6 --seed 1993-1995
     layup run --dataset digits-styles --setting dil --method nmc
     layup run --dataset digits --setting ocl --batch 1 --lam 1
-    layup run --dataset folder:photos --tasks 5      photos/train/CLASS, photos/test/CLASS
-    layup run --dataset cifar100 --setting cil --method layup --tasks 10 --seed 1993 \\
-        --backbone vit_base_patch16_224.augreg2_in21k_ft_in1k --adapt adaptformer
+    layup run --dataset folder:photos --tasks 5      photos/{train,test}/CLASS
+    layup run --dataset cifar100 --tasks 10 --seed 1993 --adapt adaptformer \\
+        --backbone vit_base_patch16_224.augreg2_in21k_ft_in1k
 
     The same command goes on where it was interrupted, and does not repeat what is finished. Then:
     layup compare results/                           a table
@@ -114,7 +133,7 @@ def run(
 
     if adapter_seed is not None and adapt is None:
         raise InputError("--adapter-seed says how to tune the network: it needs --adapt.")
-    depths = None if k is None else _numbers(k, "--k")
+    depths = None if k is None else _numbers(k, "--k", "6 or 1,6 or 1-12")
     options: dict[str, Any] = {"k": depths and depths[0], "lam": number_or_rule(lam), "balance": balance}
     given = {name: value for name, value in options.items() if value is not None}
     chosen = method_from(method, given)
@@ -125,11 +144,19 @@ def run(
             {"depths": tuple(depths), **{n: v for n, v in given.items() if n != "k"}}
         )
     network = prepared(load_backbone(backbone, weights=weights, input_size=input_size), preset)
-    domains = None if order in (None, "shuffled") else [name.strip() for name in str(order).split(",")]
+    domains = None if order in (None, SHUFFLED) else [name.strip() for name in str(order).split(",")]
     loaded = load_dataset(dataset, data, seed=split_seed, order=domains)
-    cut = {"first": first, "uneven": uneven, "shuffled": shuffle, "order": order, "batch": batch}
-    for number in _numbers(seed, "--seed"):
-        scenario = _scenario(loaded, setting, tasks, number, per_class, preset, cut)
+    wishes = {
+        "tasks": tasks,
+        "first": first,
+        "uneven": uneven,
+        "shuffle": shuffle,
+        "order": order,
+        "batch": batch,
+        "per_class": per_class,
+    }
+    for number in _numbers(seed, "--seed", "1993 or 1993-1995"):
+        scenario = _scenario(loaded, setting, number, preset, wishes)
         session = first_session(
             adapt,
             preset=preset if adapt else None,
@@ -142,47 +169,31 @@ def run(
 
 
 def _scenario(
-    dataset: Any,
-    setting: str | None,
-    tasks: int | None,
-    seed: int,
-    per_class: int | None,
-    preset: str,
-    cut: dict[str, Any],
+    dataset: Dataset, setting: str | None, seed: int, preset: str, wishes: dict[str, Any]
 ) -> Scenario:
-    """The tasks that the options ask for; options that the setting does not have are refused."""
+    """The tasks that the options ask for; wishes that the setting does not know are refused."""
     from layup.registry import unknown_name
-    from layup.scenarios import SETTINGS, STREAM_BATCH, class_incremental, domain_incremental, online
+    from layup.scenarios import SETTINGS, class_incremental, domain_incremental, online
 
     setting = setting or ("dil" if dataset.domains else "cil")
     if setting not in SETTINGS:
         raise unknown_name("setting", setting, SETTINGS)
-    flags = {
-        "first": "--first",
-        "uneven": "--uneven",
-        "shuffled": "--shuffle",
-        "order": "--order",
-        "batch": "--batch",
-    }
-    mine = {"cil": {"first", "uneven", "shuffled"}, "dil": {"order"}}
-    mine["ocl"] = {*mine["cil"], "batch"}
-    for option, value in cut.items():
-        if value is not None and option not in mine[setting]:
-            belongs = next(name for name in SETTINGS if option in mine[name])
-            raise InputError(f"{flags[option]} is for the setting {belongs!r}, and this is {setting!r}.")
+    given = {name: value for name, value in wishes.items() if value is not None}
+    for name in given:
+        if setting not in KNOWN_TO[name]:
+            of = " and ".join(map(repr, KNOWN_TO[name]))
+            raise InputError(f"--{name} is for {of}, and the setting is {setting!r}. Leave it out.")
     if setting == "dil":
-        if tasks is not None and tasks != len(dataset.domains):
+        tasks, order = given.pop("tasks", None), given.pop("order", None)
+        scenario = domain_incremental(dataset, seed, shuffled=order == SHUFFLED, **given)
+        if tasks not in (None, len(scenario.tasks)):
             raise InputError(
-                f"In the setting 'dil' each of {len(dataset.domains)} domains is a task. Leave --tasks out."
+                f"In the setting 'dil' each of {len(scenario.tasks)} domains is a task. Leave --tasks out."
             )
-        return domain_incremental(dataset, seed, shuffled=cut["order"] == "shuffled", per_class=per_class)
-    classes = {name: cut[name] for name in mine["cil"]}
-    if classes["shuffled"] is None and preset == "official":
-        classes["shuffled"] = True  # the authors' code always shuffles, VTAB too
-    if setting == "ocl":
-        stream = STREAM_BATCH if cut["batch"] is None else cut["batch"]
-        return online(dataset, tasks, seed, batch=stream, per_class=per_class, **classes)
-    return class_incremental(dataset, tasks, seed, per_class=per_class, **classes)
+        return scenario
+    if "shuffle" in given or preset == "official":  # the authors' code always shuffles, VTAB too
+        given["shuffled"] = given.pop("shuffle", True)
+    return (online if setting == "ocl" else class_incremental)(dataset, seed=seed, **given)
 
 
 def _show(experiment: Experiment, again: bool) -> None:
@@ -230,16 +241,16 @@ def _row(records: dict[str, Record], task: int) -> list[str]:
     return [*row, f"{step.learn_seconds:.1f}", f"{step.predict_seconds:.1f}", f"{step.forward_passes:,}"]
 
 
-def _numbers(text: str, option: str) -> list[int]:
+def _numbers(text: str, option: str, example: str) -> list[int]:
     """Numbers and ranges of them.
 
-    >>> _numbers("1-3,6", "--k")
+    >>> _numbers("1-3,6", "--k", "6 or 1-12")
     [1, 2, 3, 6]
     """
     found: list[int] = []
     for part in text.split(","):
         match = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?", part)
         if not match or (match[2] and int(match[2]) < int(match[1])):
-            raise InputError(f"{option} {text!r} cannot be read. Write numbers, such as 6 or 1,6 or 1-12.")
+            raise InputError(f"{option} {text!r} cannot be read. Write numbers, such as {example}.")
         found += range(int(match[1]), int(match[2] or match[1]) + 1)
     return list(dict.fromkeys(found))

@@ -39,7 +39,6 @@ def cars196() -> Source:
     return Source(
         name="cars196",
         title="Cars-196 (Stanford Cars)",
-        about="196 cars by make, model and year; 16 in the first task",
         settings=("cil", "ocl"),
         classes=196,
         first=16,

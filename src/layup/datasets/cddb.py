@@ -11,13 +11,15 @@ from layup.images import find_images
 
 DOMAINS = ("gaugan", "biggan", "wild", "whichfaceisreal", "san")
 CLASSES = ("0_real", "1_fake")
+VAL = ("val", "test")
+"""The benchmark tests on the folder val, also where there is a folder test beside it."""
 
 
 def _lacks(folder: Path) -> str | None:
     missing = [f"domain {domain}" for domain in DOMAINS if not (folder / domain).is_dir()]
     for domain in DOMAINS:
         if (folder / domain).is_dir():
-            parts = zip(("train", "val"), part_folders(folder / domain), strict=True)
+            parts = zip(("train", "val"), part_folders(folder / domain, VAL), strict=True)
             missing += [f"folder {domain}/{name}" for name, part in parts if part is None]
     return lacking(missing)
 
@@ -32,7 +34,7 @@ def _read(folder: Path, _seed: int = 0) -> Contents:
     halves: tuple[list[tuple[Path, str, str]], ...] = ([], [])
     names: set[str] = set()
     for domain in DOMAINS:
-        for half, part in zip(halves, part_folders(folder / domain), strict=True):
+        for half, part in zip(halves, part_folders(folder / domain, VAL), strict=True):
             assert part is not None  # or the layout would not have been recognised
             names.add(part.name)
             # A file outside the class folders is passed over, as it is everywhere.
@@ -55,7 +57,6 @@ def cddb_hard() -> Source:
     return Source(
         name="cddb-hard",
         title="CDDB-Hard",
-        about="real photos and generated ones, of five generators one after another",
         settings=("dil",),
         classes=len(CLASSES),
         tasks=len(DOMAINS),

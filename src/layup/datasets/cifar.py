@@ -46,7 +46,6 @@ def cifar100() -> Source:
     return Source(
         name="cifar100",
         title="CIFAR-100",
-        about="small photos, 32 × 32, of 100 classes",
         settings=("cil", "ocl"),
         classes=100,
         counts={f"the original and {PAPER}": (50000, 10000)},

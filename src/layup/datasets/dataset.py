@@ -119,9 +119,10 @@ class Dataset:
     def fingerprint(self) -> str:
         """32 hexadecimal digits of all that decides the data, the same wherever its folder is moved.
 
-        They cover classes and domains with their order, and of each image the label, the domain, and what it
-        is: of a file the path below the dataset's folder and the size, of anything else the pixels. Costs a
-        look at each file's size; no file is opened. A file replaced by one of equal size is not noticed.
+        They cover the classes with their order, the domains without it, and of each image the label, the
+        domain, and what it is: of a file the path below the dataset's folder and the size, of anything else
+        the pixels. Costs a look at each file's size; no file is opened. A file replaced by one of equal size
+        is not noticed.
 
         >>> import numpy as np
         >>> photos = Part([np.zeros((2, 2), np.uint8)], ["black"])
@@ -130,7 +131,7 @@ class Dataset:
         """
         root = _common_folder([*_paths(self.train), *_paths(self.test)])
         digest = hashlib.blake2b(digest_size=16)
-        for names in (self.classes, self.domains):
+        for names in (self.classes, sorted(self.domains)):
             _add(digest, str(len(names)), *names)
         for part in (self.train, self.test):
             _add(digest, str(len(part)))

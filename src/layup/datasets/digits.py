@@ -150,7 +150,6 @@ def digits() -> Source:
     return Source(
         name="digits",
         title="Handwritten digits",
-        about="scikit-learn's 1,797 digits of 8 × 8 pixels",
         settings=("cil", "ocl"),
         classes=len(CLASSES),
         tasks=5,
@@ -164,7 +163,6 @@ def digits_styles() -> Source:
     return Source(
         name="digits-styles",
         title="Handwritten digits in styles",
-        about=f"the same digits {', '.join(STYLES)}; each in one style only",
         settings=("dil",),
         classes=len(CLASSES),
         tasks=len(STYLES),

@@ -94,7 +94,6 @@ def s_domainnet() -> Source:
     return Source(
         name="s-domainnet",
         title="S-DomainNet",
-        about="345 classes in six domains, at most ten training images of each",
         settings=("dil",),
         classes=345,
         tasks=len(DOMAINS),

@@ -29,14 +29,14 @@ def subfolders(folder: Path) -> list[Path]:
     return sorted(visible(folder)[0], key=lambda each: each.name)
 
 
-def part_folders(folder: Path) -> tuple[Path | None, Path | None]:
-    """The folders of training and test images directly in a folder."""
+def part_folders(folder: Path, test: tuple[str, ...] = TEST) -> tuple[Path | None, Path | None]:
+    """The folders of training and test images directly in a folder; of test folders the first there is."""
     by_name = {each.name.lower(): each for each in subfolders(folder)}
 
     def first(names: tuple[str, ...]) -> Path | None:
         return next((by_name[name] for name in names if name in by_name), None)
 
-    return first(TRAIN), first(TEST)
+    return first(TRAIN), first(test)
 
 
 def lacks_parts(folder: Path) -> str | None:
@@ -183,7 +183,6 @@ def folder(path: str) -> Source:
     return Source(
         name=f"folder:{path}",
         title="a folder of your own",
-        about="photos in a folder for each class, split on disk or by the seed",
         settings=("cil", "ocl"),
         ways=(
             Layout((), f"{path}/{{train,test}}/CLASS/IMAGE", _lacks_classes, read_any),
@@ -198,7 +197,6 @@ def domains(path: str) -> Source:
     return Source(
         name=f"domains:{path}",
         title="a folder of your own",
-        about="the same classes in a folder for each domain, split on disk or by the seed",
         settings=("dil",),
         ways=(
             Layout((), f"{path}/DOMAIN/{{train,test}}/CLASS/IMAGE", _lacks_domains, read_domains),

@@ -108,7 +108,6 @@ def imagenet_r() -> Source:
     return Source(
         name="imagenet-r",
         title="ImageNet-R",
-        about="paintings, toys, tattoos … of 200 classes",
         settings=("cil", "ocl"),
         classes=200,
         counts=COUNTS,
@@ -152,7 +151,6 @@ def imagenet_r_domains() -> Source:
     return Source(
         name="imagenet-r-domains",
         title="ImageNet-R by style",
-        about="the same 200 classes in fifteen styles, one after another",
         settings=("dil",),
         classes=200,
         tasks=len(STYLES),

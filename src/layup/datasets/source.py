@@ -17,7 +17,7 @@ Counts: TypeAlias = tuple[int | None, int]
 """Training and test images; None where nobody has said how many."""
 
 PAPER = "the paper's Table 6"
-ZIP = "Zhou et al.'s zip"
+ZIP = "Zhou et al.'s zip, inferred from logs"
 ZIPS = (
     "linked from https://github.com/zhoudw-zdw/RevisitingCIL and https://github.com/sun-hailong/LAMDA-PILOT"
 )
@@ -66,13 +66,12 @@ class Found:
 class Source:
     """What is known of a dataset before it is read.
 
-    >>> source_of("cub200").counts["Zhou et al.'s zip"]
-    (9430, 2358)
+    >>> source_of("cub200").counts["the standard split"]
+    (5994, 5794)
     """
 
     name: str
     title: str
-    about: str
     settings: tuple[str, ...]
     """The settings it is for: cil (new classes), ocl (new classes, one look), dil (new domains)."""
     classes: int | None = None
@@ -96,16 +95,11 @@ class Source:
         """Every folder layout that is recognised, for people."""
         return tuple(text for way in self.ways for text in way.texts)
 
-    def find(self, data: Path, *, by_name: bool = False) -> Path | None:
-        """Its folder under `data`, or `data` itself if that is it; None if there is none.
+    def locate(self, data: Path, *, by_name: bool = False) -> Found | None:
+        """Its folder under `data`, or `data` itself if that is it, and how it is laid out; None if none is.
 
         With `by_name`, `data` itself counts only if it is called like the dataset: many are laid out alike.
         """
-        found = self.locate(data, by_name=by_name)
-        return None if found is None else found.folder
-
-    def locate(self, data: Path, *, by_name: bool = False) -> Found | None:
-        """Its folder, and how it is laid out."""
         for way, folder, name in self._candidates(self.root or data, by_name):
             if folder.is_dir() and way.lacks(folder) is None:
                 return Found(folder, way, name)
