@@ -358,9 +358,9 @@ ORDER = ("options.", "adapter", "adapter.", "preset", "backbone.", "dataset", "d
 
 # A detail is worth saying only where two experiments have the same of what it is a detail of.
 DETAIL_OF = {
-    "data": "dataset",
-    "backbone.fingerprint": "backbone.name",
-    "backbone.pixels": "backbone.name",
+    "data": ("dataset",),
+    "backbone.fingerprint": ("backbone.name", "backbone.pixels", "preset"),
+    "backbone.pixels": ("backbone.name",),
 }
 
 
@@ -376,9 +376,13 @@ def labels(runs: Sequence[Mapping[str, Any]]) -> list[str]:
     keys = sorted(dict.fromkeys(key for own in facts for key in own), key=_rank)
     words = [[str(own.get("method", "run"))] for own in facts]
     for key in keys:
-        parent = DETAIL_OF.get(key, "adapter" if key.startswith("adapter.") else None)
+        parents = DETAIL_OF.get(key, ("adapter",) if key.startswith("adapter.") else ())
         for i, own in enumerate(facts):
-            alike = [other for other in facts if key in other and (not parent or _same(other, own, parent))]
+            alike = [
+                other
+                for other in facts
+                if key in other and all(_same(other, own, parent) for parent in parents)
+            ]
             if key in own and any(not _same(other, own, key) for other in alike):
                 words[i].append(_word(key, own[key]))
     found = [_joined(each) for each in words]
