@@ -12,8 +12,10 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from rich.console import Console
 from torch import nn
 
+from layup import progress
 from layup.backbones import Backbone, Preprocessing, load_backbone
 from layup.cache import FeatureCache, NoCache
 from layup.errors import LayupError
@@ -323,12 +325,11 @@ def test_killed_while_extracting_then_finished(nano, own_cache):
 
 
 def test_a_bar_where_somebody_looks(nano, capsys, monkeypatch):
-    monkeypatch.setenv("TERM", "xterm")
     images = crops(2)
     Extractor(nano, progress=None).extract(images, "Looking")
     Extractor(nano, progress=False).extract(images, "Looking")
     assert capsys.readouterr() == ("", "")
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setattr(progress, "screen", Console(stderr=True, force_terminal=True, width=100))
     Extractor(nano, progress=None).extract(images, "Looking")
     out, err = capsys.readouterr()
     assert out == ""
