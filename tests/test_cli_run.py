@@ -250,6 +250,12 @@ def test_a_preset_decides_how_images_are_made_ready_and_how_the_network_is_tuned
     assert (adapter["seed"], adapter["learning_rate"], adapter["epochs"]) == (3, 0.001, 1)
 
 
+def test_a_cache_that_is_too_small_is_told(quick, monkeypatch):
+    monkeypatch.setenv("LAYUP_CACHE_LIMIT", "100kB")
+    assert "images will pass the network more than once" in quick(*PHOTOS).err
+    assert "more than once" not in quick(*PHOTOS, "--no-cache", "--again").err
+
+
 def test_the_official_preset_shuffles_what_is_usually_not(quick, here, monkeypatch):
     """VTAB, that is: a dataset whose usual order is its own."""
     original = datasets.load_dataset

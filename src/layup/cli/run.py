@@ -209,6 +209,7 @@ def _show(experiment: Experiment, again: bool) -> None:
         for name, path in experiment.paths.items():
             console.remark(f"  {path}: average accuracy {done[name].summary['average_accuracy']:.3f}")
         return
+    _warn_of_small_cache(experiment)
     scenario = experiment.scenario
     variants = list(experiment.blank)
     method = next(iter(experiment.blank.values())).run["method"]
@@ -225,6 +226,24 @@ def _show(experiment: Experiment, again: bool) -> None:
                 advance()
                 shown += 1
     console.measured(records, experiment.paths, authors_passes(next(iter(records.values()))))
+
+
+def _warn_of_small_cache(experiment: Experiment) -> None:
+    """Say so if the cache cannot hold the features of all images: then some will be computed again."""
+    from layup.cache import FeatureCache
+
+    if experiment.reading.get("cache") is False:
+        return
+    backbone, dataset = experiment.backbone, experiment.scenario.dataset
+    images = len(dataset.train) + len(dataset.test)
+    needed = 4 * images * (sum(layer.width for layer in backbone.layers) + backbone.embedding_width)
+    limit = FeatureCache().limit_bytes
+    if needed > 0.9 * limit:  # it makes room before it is full
+        console.remark(
+            f"The features of {images:,} images take {console.size_of(needed)}, and the cache may hold "
+            f"{console.size_of(limit)}: images will pass the network more than once. "
+            "The variable LAYUP_CACHE_LIMIT sets how much it may hold, such as 50GB."
+        )
 
 
 def _row(records: dict[str, Record], task: int) -> list[str]:
