@@ -127,7 +127,7 @@ class Record:
 
     def write(self, path: str | Path) -> None:
         """Write the record as JSON, atomically."""
-        storage.write_text(path, json.dumps(self.to_dict(), ensure_ascii=False, indent=1) + "\n")
+        storage.write_text(path, _laid_out(self.to_dict()))
 
     def to_dict(self) -> dict[str, Any]:
         """The record as JSON has it."""
@@ -203,6 +203,29 @@ class Record:
         for places, end in ((self.truth, classes), (answers, classes), (self.test_tasks, tasks)):
             if any(not 0 <= place < end for place in places):
                 raise ValueError(f"a place in a list of {end} is not from 0 to {end - 1}")
+
+
+def _laid_out(values: Mapping[str, Any]) -> str:
+    """JSON with a line for each value, and for each row of a table: thousands of answers take one line.
+
+    >>> print(_laid_out({"schema": 1, "matrix": [[1.0, None], [0.5, 1.0]], "answers": [0, 1, 0]}), end="")
+    {
+     "schema": 1,
+     "matrix": [
+      [1.0, null],
+      [0.5, 1.0]],
+     "answers": [0, 1, 0]
+    }
+    """
+
+    def text(value: Any) -> str:
+        if isinstance(value, list) and value and isinstance(value[0], list | dict):
+            return "[\n  " + ",\n  ".join(map(text, value)) + "]"
+        return json.dumps(value, ensure_ascii=False)
+
+    return (
+        "{\n" + ",\n".join(f" {json.dumps(name)}: {text(value)}" for name, value in values.items()) + "\n}\n"
+    )
 
 
 def run_name(run: Mapping[str, Any]) -> str:

@@ -143,9 +143,9 @@ def run(
         chosen = DepthsMethod.with_options(
             {"depths": tuple(depths), **{n: v for n, v in given.items() if n != "k"}}
         )
-    network = prepared(load_backbone(backbone, weights=weights, input_size=input_size), preset)
     domains = None if order in (None, SHUFFLED) else [name.strip() for name in str(order).split(",")]
     loaded = load_dataset(dataset, data, seed=split_seed, order=domains)
+    network = prepared(load_backbone(backbone, weights=weights, input_size=input_size), preset)
     wishes = {
         "tasks": tasks,
         "first": first,
