@@ -788,9 +788,15 @@ def test_interrupting_says_that_nothing_is_lost(here):
 
 
 INTERRUPTED_LEARNING = """
-import os, signal, sys
+import os, signal, sys, time
 import layup.image_model
-layup.image_model.ImageModel.learn = lambda *a, **k: os.kill(os.getpid(), signal.SIGINT)
+
+def learn(*given, **options):
+    os.kill(os.getpid(), signal.SIGINT)
+    for _ in range(600):  # another thread may get the signal first, and this one a moment later
+        time.sleep(0.1)
+
+layup.image_model.ImageModel.learn = learn
 sys.argv = ["layup", "learn", "second", "--to", "m.layup"]
 from layup.cli import main
 main()
