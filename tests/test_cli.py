@@ -796,6 +796,7 @@ def learn(*given, **options):
     for _ in range(600):  # another thread may get the signal first, and this one a moment later
         time.sleep(0.1)
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has what runs in its background ignore it
 layup.image_model.ImageModel.learn = learn
 sys.argv = ["layup", "learn", "second", "--to", "m.layup"]
 from layup.cli import main
