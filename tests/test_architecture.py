@@ -72,7 +72,8 @@ MAY_IMPORT = {
     },
     "machine": set(),
     "results": {"errors", "storage", "metrics"},
-    "comparison": {"errors", "registry", "metrics", "results"},
+    "labels": set(),
+    "comparison": {"errors", "registry", "metrics", "results", "labels"},
     "experiment": {
         "errors",
         "registry",
@@ -81,6 +82,7 @@ MAY_IMPORT = {
         "adapters",
         "first_session",
         "image_model",
+        "metrics",
         "scenarios",
         "methods",
         "machine",

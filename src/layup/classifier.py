@@ -161,11 +161,7 @@ class RidgeClassifier(SumsClassifier):
         self.solution_ = Solution(statistics, lam, self.balance)
 
     def _check(self) -> None:
-        if isinstance(self.lam, str):
-            if self.lam not in LAMBDA_RULES:
-                raise unknown_name("rule for λ", self.lam, [*LAMBDA_RULES, "a number ≥ 0"])
-        elif not (isinstance(self.lam, Real) and 0 <= self.lam < np.inf):
-            raise InputError(f"λ = {self.lam} cannot be used: give a number ≥ 0, 'search' or 'gcv'.")
+        require_rule(self.lam)
 
     def _learn(self, x: NDArray[Any], labels: NDArray[Any]) -> None:
         found: LambdaSearch | None = None
@@ -177,6 +173,15 @@ class RidgeClassifier(SumsClassifier):
 
     def _score(self, x: Floats) -> Floats:
         return x @ self.solution_.weights
+
+
+def require_rule(lam: float | str) -> None:
+    """Refuse what is no way to choose λ."""
+    if isinstance(lam, str):
+        if lam not in LAMBDA_RULES:
+            raise unknown_name("rule for λ", lam, [*LAMBDA_RULES, "a number ≥ 0"])
+    elif not (isinstance(lam, Real) and 0 <= lam < np.inf):
+        raise InputError(f"λ = {lam} cannot be used: give a number ≥ 0, 'search' or 'gcv'.")
 
 
 class NearestMeanClassifier(SumsClassifier):

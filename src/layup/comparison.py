@@ -13,12 +13,9 @@ from __future__ import annotations
 import csv
 import io
 import json
-import math
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from hashlib import blake2b
-from pathlib import Path
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -26,6 +23,7 @@ from numpy.typing import NDArray
 
 from layup import metrics
 from layup.errors import InputError, MismatchError
+from layup.labels import facts_of, labels, natural_order, short_dataset, without_seeds
 from layup.metrics import Band, Curve
 from layup.registry import unknown_name
 from layup.results import Record
@@ -138,7 +136,7 @@ class Group:
             return Measured(mean)
         return Measured(mean, metrics.standard_error(known), "seeds")
 
-    @property
+    @cached_property
     def same_answers(self) -> bool:
         """Whether all runs end with the same answers: there was one, or the seeds decide nothing of it."""
         first, *others = (_named(record, record.answers) for record in self.records)
@@ -223,7 +221,7 @@ def compare(records: Iterable[Record]) -> list[Comparison]:
     parts: dict[tuple[str, str, str], list[Record]] = {}
     for record in records:
         run = record.run
-        key = (_short_dataset(run.get("dataset")), str(run.get("setting")), str(run.get("data") or ""))
+        key = (short_dataset(run.get("dataset")), str(run.get("setting")), str(run.get("data") or ""))
         parts.setdefault(key, []).append(record)
     if not parts:
         raise InputError("There is nothing to compare: no records were given.")
@@ -253,7 +251,7 @@ def _compared(records: Sequence[Record], subject: str) -> Comparison:
     groups = [Group(name, group) for name, group in zip(names, members, strict=True)]
     if len({frozenset(map(str, group.seeds)) for group in groups}) > 1:
         notes.append("Not all were run with the same seeds: --against compares those of the seeds in common.")
-    return Comparison(sorted(groups, key=lambda group: _natural(group.label)), notes, subject)
+    return Comparison(sorted(groups, key=lambda group: natural_order(group.label)), notes, subject)
 
 
 def difference(group: Group, baseline: Group) -> Difference:
@@ -317,7 +315,7 @@ def to_csv(rows: Sequence[Mapping[str, Any]]) -> str:
     for row in rows:
         line = {name: row[name] for name in ("subject", "label", "runs")}
         line["seeds"] = " ".join(map(str, row["seeds"]))
-        line |= {f"run.{name}": value for name, value in _facts(row["run"]).items()}
+        line |= {f"run.{name}": value for name, value in facts_of(row["run"]).items()}
         measured = dict(row["metrics"])
         if "against" in row:
             line["against"] = row["against"]
@@ -340,154 +338,9 @@ def to_csv(rows: Sequence[Mapping[str, Any]]) -> str:
     return text.getvalue()
 
 
-def without_seeds(run: Mapping[str, Any]) -> dict[str, Any]:
-    """All that decides a run's numbers but the seeds, wherever they are.
-
-    >>> without_seeds({"method": "layup", "seed": 1993, "adapter": {"epochs": 20, "seed": 0}})
-    {'method': 'layup', 'adapter': {'epochs': 20}}
-    """
-    return {
-        name: without_seeds(value) if isinstance(value, Mapping) else value
-        for name, value in run.items()
-        if name != "seed"
-    }
-
-
-# What is said first; the rest follows in the order of the record. A dot stands for all below.
-ORDER = ("options.", "adapter", "adapter.", "preset", "backbone.", "dataset", "data", "setting", "tasks")
-
-# A detail is worth saying only where two experiments have the same of what it is a detail of.
-DETAIL_OF = {
-    "data": ("dataset",),
-    "backbone.fingerprint": ("backbone.name", "backbone.pixels", "preset"),
-    "backbone.pixels": ("backbone.name",),
-}
-
-
-def labels(runs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A short label for each of several different runs: its method, and what sets it apart from the others.
-
-    >>> runs = [{"method": "layup", "tasks": 5, "options": {"k": k, "balance": True}} for k in (1, 6)]
-    >>> labels([*runs, {"method": "nmc", "tasks": 5, "options": {}}])
-    ['layup k=1', 'layup k=6', 'nmc']
-    """
-    facts = [_facts(without_seeds(run)) for run in runs]
-    _shorten_backbones(facts)
-    keys = sorted(dict.fromkeys(key for own in facts for key in own), key=_rank)
-    words = [[str(own.get("method", "run"))] for own in facts]
-    for key in keys:
-        parents = DETAIL_OF.get(key, ("adapter",) if key.startswith("adapter.") else ())
-        for i, own in enumerate(facts):
-            alike = [
-                other
-                for other in facts
-                if key in other and all(_same(other, own, parent) for parent in parents)
-            ]
-            if key in own and any(not _same(other, own, key) for other in alike):
-                words[i].append(_word(key, own[key]))
-    found = [_joined(each) for each in words]
-    # What one has and another lacks tells nothing of most, but may be all that tells two apart.
-    for i, own in enumerate(facts):
-        twins = [j for j, label in enumerate(found) if label == found[i]]
-        lacking = [key for key in keys if any(not _same(facts[j], own, key) for j in twins)]
-        words[i] += [_word(key, own.get(key)) or f"no {key.rpartition('.')[2]}" for key in lacking]
-    found = [_joined(each) for each in words]
-    return [
-        label if found.count(label) == 1 else f"{label} ({found[: i + 1].count(label)})"
-        for i, label in enumerate(found)
-    ]
-
-
-def _facts(run: Mapping[str, Any], above: str = "") -> dict[str, Any]:
-    """A run as one level of names, such as options.k; an adapter is its name, and its settings."""
-    found: dict[str, Any] = {}
-    for name, value in run.items():
-        key = f"{above}{name}"
-        if key == "adapter" and isinstance(value, Mapping):
-            inner = value.get("adapter")
-            settings = {f: v for f, v in inner.items() if f != "name"} if isinstance(inner, Mapping) else {}
-            found[key] = inner.get("name") if isinstance(inner, Mapping) else inner
-            rest = {f: v for f, v in value.items() if f != "adapter"}
-            found |= _facts({**settings, **rest}, f"{key}.")
-        elif isinstance(value, Mapping):
-            found |= _facts(value, f"{key}.")
-        else:
-            found[key] = value
-    return found
-
-
-def _shorten_backbones(facts: Sequence[dict[str, Any]]) -> None:
-    """Of timm's names, such as vit_base_patch16_224.augreg_in21k, keep the tag if only tags differ."""
-    names = [str(own["backbone.name"]) for own in facts if "backbone.name" in own]
-    if len({name.partition(".")[0] for name in names}) == 1 and all("." in name for name in names):
-        for own in facts:
-            if "backbone.name" in own:
-                own["backbone.name"] = str(own["backbone.name"]).partition(".")[2]
-
-
-def _rank(key: str) -> int:
-    for place, name in enumerate(ORDER):
-        if key == name or (name.endswith(".") and key.startswith(name)):
-            return place
-    return len(ORDER)
-
-
-def _same(a: Mapping[str, Any], b: Mapping[str, Any], key: str) -> bool:
-    return (key in a) == (key in b) and bool(a.get(key) == b.get(key))
-
-
-def _joined(words: Sequence[str]) -> str:
-    """Each word once, such as a preset that is both the run's and the adapter's."""
-    return " ".join(dict.fromkeys(word for word in words if word))
-
-
-def _word(key: str, value: Any) -> str:
-    """What a label says of a value; nothing of what is not set.
-
-    >>> _word("options.k", 6), _word("options.balance", False), _word("per_class", None)
-    ('k=6', 'no balance', '')
-    >>> _word("backbone.pixels", [224, 224]), _word("dataset", "folder:photos/birds")
-    ('224 px', 'birds')
-    """
-    name = key.rpartition(".")[2].replace("_", " ")
-    if value is None or key == "method":
-        return ""
-    if isinstance(value, bool):
-        return name if value else f"no {name}"
-    if key == "dataset":
-        return _short_dataset(value)
-    if key in ("setting", "adapter", "backbone.name"):
-        return str(value)
-    if key in ("data", "backbone.fingerprint"):
-        return f"{'data' if key == 'data' else 'weights'} {str(value)[:8]}"
-    if key == "backbone.pixels":
-        sides = value if isinstance(value, list) else [value]
-        return f"{'×'.join(map(str, dict.fromkeys(sides)))} px"
-    if key in ("tasks", "per_class"):
-        return f"{value} {name}"
-    if isinstance(value, list):
-        text = ",".join(map(str, value))
-        return f"{name}={text if len(text) <= 12 else blake2b(text.encode(), digest_size=2).hexdigest()}"
-    return f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}"
-
-
-def _natural(label: str) -> list[tuple[float, str]]:
-    """By which to sort labels so that k=6 comes before k=12.
-
-    >>> sorted(["k=12", "k=6", "nmc"], key=_natural)
-    ['k=6', 'k=12', 'nmc']
-    """
-    parts = re.split(r"(\d+(?:\.\d+)?(?:e[+-]\d+)?)", label)
-    return [(float(part), "") if i % 2 else (math.inf, part) for i, part in enumerate(parts)]
-
-
-def _short_dataset(value: object) -> str:
-    return Path(str(value).rpartition(":")[2]).name or str(value)
-
-
 def _data_name(run: Mapping[str, Any]) -> str:
     """A dataset and what it holds: the same name may stand for other images."""
-    return f"{_short_dataset(run.get('dataset'))} {str(run.get('data') or '')[:8]}".strip()
+    return f"{short_dataset(run.get('dataset'))} {str(run.get('data') or '')[:8]}".strip()
 
 
 def _canonical(value: Mapping[str, Any]) -> str:

@@ -31,6 +31,7 @@ from layup.errors import DamagedFileError, InputError, LayupError, StorageError
 from layup.first_session import PRESETS, FirstSession, preprocessed
 from layup.image_model import Reading
 from layup.methods import Learner, Method, Setup
+from layup.metrics import per_class_accuracy
 from layup.registry import unknown_name
 from layup.results import Record, Step, TaskFacts
 from layup.scenarios import LentImages, Places, Scenario
@@ -102,16 +103,14 @@ def accuracies(
     scenario: Scenario, asked: Places, answers: list[str]
 ) -> tuple[list[float | None], dict[str, float]]:
     """The accuracy on the tests of every task (None where they were not asked), and that of every class."""
-    truth = np.array([scenario.dataset.test.labels[place] for place in asked])
-    right = truth == np.array(answers)
+    truth = [scenario.dataset.test.labels[place] for place in asked]
+    right = np.array(truth) == np.array(answers)
     tasks = scenario.test_tasks[asked]
-    by_task = [_mean(right[tasks == number]) for number in range(len(scenario.tasks))]
-    by_class = {name: _mean(right[truth == name]) for name in scenario.class_order}
-    return by_task, {name: value for name, value in by_class.items() if value is not None}
-
-
-def _mean(right: Any) -> float | None:
-    return float(right.mean()) if len(right) else None
+    by_task = [right[tasks == number] for number in range(len(scenario.tasks))]
+    return (
+        [float(own.mean()) if len(own) else None for own in by_task],
+        per_class_accuracy(truth, answers),
+    )
 
 
 @dataclass(frozen=True)

@@ -12,25 +12,25 @@ from layup import console
 from layup.cli.app import app
 from layup.cli.options import NoCache, Weights, Workers, first_session, number_or_rule
 from layup.errors import InputError
+from layup.registry import unknown_name
+from layup.scenarios import SETTINGS, Scenario, class_incremental, domain_incremental, online
 
 if TYPE_CHECKING:
     from layup.datasets import Dataset
     from layup.experiment import Experiment
     from layup.image_model import Reading
     from layup.results import Record
-    from layup.scenarios import Scenario
-
 
 SHUFFLED = "shuffled"
-CLASSES, ALL = ("cil", "ocl"), ("cil", "dil", "ocl")
+CLASSES = ("cil", "ocl")
 KNOWN_TO = {
-    "tasks": ALL,
+    "tasks": SETTINGS,
     "first": CLASSES,
     "uneven": CLASSES,
     "shuffle": CLASSES,
     "order": ("dil",),
     "batch": ("ocl",),
-    "per_class": ALL,
+    "per_class": SETTINGS,
 }
 """Which settings know which option."""
 
@@ -172,9 +172,6 @@ def _scenario(
     dataset: Dataset, setting: str | None, seed: int, preset: str, wishes: dict[str, Any]
 ) -> Scenario:
     """The tasks that the options ask for; wishes that the setting does not know are refused."""
-    from layup.registry import unknown_name
-    from layup.scenarios import SETTINGS, class_incremental, domain_incremental, online
-
     setting = setting or ("dil" if dataset.domains else "cil")
     if setting not in SETTINGS:
         raise unknown_name("setting", setting, SETTINGS)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layup.backbones import Backbone
-from layup.classifier import RidgeClassifier, SumsClassifier
+from layup.classifier import SumsClassifier, require_rule
 from layup.errors import InputError
 from layup.first_session import Wanted
 from layup.image_model import ImageModel, Reading
@@ -79,7 +79,7 @@ class DepthsClassifier(SumsClassifier):
         return list(self.statistics_.layers)[-k:]
 
     def _check(self) -> None:
-        RidgeClassifier(self.lam, balance=self.balance)._check()
+        require_rule(self.lam)
 
     def _learn(self, x: NDArray[Any], labels: NDArray[Any]) -> None:
         found: dict[int, float] = {}

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 from layup import storage
 from layup.adapters import AdaptedBackbone
-from layup.classifier import RidgeClassifier
+from layup.classifier import require_rule
 from layup.errors import InputError
 from layup.image_model import ImageModel
 from layup.images import ImageSource
@@ -121,7 +121,7 @@ def settled_rule(lam: float | str | None, setting: str) -> float | str:
         )
     usual = "gcv" if setting == "ocl" else "search"
     rule = usual if lam is None else lam
-    RidgeClassifier(rule)._check()
+    require_rule(rule)
     return rule
 
 
