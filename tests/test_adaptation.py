@@ -18,7 +18,7 @@ from PIL import Image
 from rich.console import Console
 from torch import nn
 
-from layup import LayUP, adaptation, features, progress, storage
+from layup import LayUP, adaptation, features, progress, storage, training
 from layup.adaptation import COSINE_SCALE, HEADS, CosineHead, adapt
 from layup.adapters import ADAPTERS, AdaptFormer
 from layup.backbones import Preprocessing
@@ -32,13 +32,14 @@ from layup.errors import (
     StorageError,
 )
 from layup.features import survey
-from layup.first_session import FirstSession, seed_of, split
+from layup.first_session import FirstSession, split
 from layup.images import image_digest, open_image
+from layup.seeds import seed_of
 from photos import crops, digits, lesson
 
 from timm.models.vision_transformer import VisionTransformer  # isort: skip  # after layup
 
-Run, Pixels = adaptation._Run, adaptation._Pixels
+Run, Pixels = adaptation._Run, training.Pictures
 
 
 def tiny(seed=0):
@@ -425,7 +426,7 @@ def test_no_other_images_are_read(backbone, monkeypatch):
         opened.add(id(image))
         return open_image(image)
 
-    for module in (adaptation, features):
+    for module in (training, features):
         monkeypatch.setattr(module, "open_image", spy)
     adapt(backbone, IMAGES[:12], LABELS[:12], quick(epochs=2))
     assert opened == {id(image) for image in IMAGES[:12]}

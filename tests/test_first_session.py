@@ -17,7 +17,8 @@ from layup.adapters import ADAPTERS, SSF, VPT, AdaptFormer, Full, LoRA
 from layup.backbones import Backbone, Preprocessing
 from layup.backbones.timm_models import timm_backbone
 from layup.errors import InputError, UnknownNameError
-from layup.first_session import PRESETS, FirstSession, annealed, split
+from layup.first_session import PRESETS, FirstSession, split
+from layup.training import annealed
 
 from timm.models.vision_transformer import VisionTransformer  # isort: skip  # after layup
 

@@ -4,44 +4,38 @@ A head over the lesson's classes is put on the network's final embedding; adapte
 with cross-entropy on augmented images, and the head is thrown away. Which epoch is kept, and when to stop,
 a part of the lesson decides that is held out: never other data. It takes epochs × images forward and
 backward passes, and the tuned values are held five times (gradient, two moments, and the best so far).
-
-Everything random follows from one seed, and is drawn anew for every epoch and image: so neither the number
-of processes that decode images nor a break in between changes anything.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from hashlib import blake2b
 from json import dumps
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from PIL.Image import Image
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.utils.data import Dataset
 
 from layup import storage
 from layup.adapters import AdaptedBackbone
 from layup.backbones import Backbone
 from layup.errors import BadImageError, DamagedFileError, DivergedError, InputError, LayupError
-from layup.features import Survey, in_batches, read_ahead, survey
-from layup.first_session import FirstSession, annealed, seed_of, split
-from layup.images import ImageSource, open_image, require_one_label_each
+from layup.features import Survey, survey
+from layup.first_session import FirstSession, split
+from layup.images import ImageSource, require_one_label_each
 from layup.progress import progress_bar
+from layup.seeds import seed_of, seeded
+from layup.training import Batch, Pictures, annealed, load_optimizer_state, optimizer_state
 
 KIND = "first-session"
 COSINE_SCALE = 30.0
-
-_Batch: TypeAlias = tuple[Tensor, Tensor]  # pixels (B, 3, height, width), targets (B,)
 
 
 @dataclass(frozen=True)
@@ -100,12 +94,13 @@ def adapt(
             "Adapting", total=steps * session.epochs, completed=steps * len(run.epochs), note=run.summary()
         )
 
-        def read(pixels: _Pixels, places: NDArray[np.int64]) -> Iterator[_Batch]:
-            for batch in read_ahead(pixels, in_batches(places, session.batch_size), workers):
-                if isinstance(batch, BadImageError):
-                    raise LayupError(f"An image changed while the backbone was adapted to it: {batch}")
-                yield batch
-                bar.advance(task)
+        def read(pictures: Pictures, places: NDArray[np.int64]) -> Iterator[Batch]:
+            try:
+                for batch in pictures.batches(places, session.batch_size, workers):
+                    yield batch
+                    bar.advance(task)
+            except BadImageError as error:
+                raise LayupError(f"An image changed while the backbone was adapted to it: {error}") from None
 
         while not run.finished:
             try:
@@ -162,7 +157,7 @@ class _Run:
     def __init__(self, adapted: AdaptedBackbone, session: FirstSession, classes: int) -> None:
         self.adapted, self.session = adapted, session
         device = adapted.device
-        with _seeded(session.seed, "head"):
+        with seeded(session.seed, "head"):
             self.head = HEADS[session.head](adapted.embedding_width, classes).to(device)
         self.tuned = adapted.state()
         optimizer = torch.optim.Adam if session.optimizer == "adam" else torch.optim.AdamW
@@ -188,17 +183,18 @@ class _Run:
         done, patience = len(self.epochs), self.session.patience
         return done >= self.session.epochs or (patience is not None and done - self.kept >= patience)
 
-    def go_on(self, lesson: _Lesson, read: Callable[[_Pixels, NDArray[np.int64]], Iterator[_Batch]]) -> None:
+    def go_on(self, lesson: _Lesson, read: Callable[[Pictures, NDArray[np.int64]], Iterator[Batch]]) -> None:
         """One more epoch."""
         seeds = (self.session.seed, len(self.epochs))
         order = np.random.default_rng(seed_of(*seeds, "order")).permutation(lesson.training)
         preprocessing = self.adapted.preprocessing
-        loss = self.train(read(_Pixels(lesson, preprocessing.augmentation, seeds), order), len(order))
-        plain = read(_Pixels(lesson, preprocessing.transform), lesson.asked)
+        varied = Pictures(lesson.images, lesson.targets, preprocessing.augmentation, seeds)
+        loss = self.train(read(varied, order), len(order))
+        plain = read(Pictures(lesson.images, lesson.targets, preprocessing.transform), lesson.asked)
         accuracy = self.measure(plain, len(lesson.asked))
         self.note(Epoch(loss, accuracy if len(lesson.held_out) else None))
 
-    def train(self, batches: Iterator[_Batch], count: int) -> float:
+    def train(self, batches: Iterator[Batch], count: int) -> float:
         """One epoch; the mean loss."""
         epoch = len(self.epochs)
         for group in self.optimizer.param_groups:
@@ -206,7 +202,7 @@ class _Run:
         total = 0.0
         self.adapted.train()
         try:
-            with _seeded(self.session.seed, epoch, "dropout", device=self.adapted.device):
+            with seeded(self.session.seed, epoch, "dropout", device=self.adapted.device):
                 for pixels, targets in batches:
                     with self.precision():
                         embedding = self.adapted.embed(pixels)
@@ -225,7 +221,7 @@ class _Run:
             raise self._diverged()
         return total / count
 
-    def measure(self, batches: Iterator[_Batch], count: int) -> float:
+    def measure(self, batches: Iterator[Batch], count: int) -> float:
         """The share of images that the head gets right."""
         right = 0
         with torch.inference_mode():
@@ -286,8 +282,7 @@ class _Checkpoint:
         if not run.finished:
             tensors |= {f"tuned.{name}": value for name, value in run.tuned.items()}
             tensors |= {f"head.{name}": value for name, value in run.head.state_dict().items()}
-            for place, values in run.optimizer.state_dict()["state"].items():
-                tensors |= {f"optimizer.{place}.{name}": value for name, value in values.items()}
+            tensors |= {f"optimizer.{name}": value for name, value in optimizer_state(run.optimizer).items()}
         header = {
             "key": self.key,
             **run.course(),
@@ -319,11 +314,7 @@ class _Checkpoint:
             return
         run.adapted.load_state(groups["tuned"])
         run.head.load_state_dict(groups["head"])
-        state: dict[int, dict[str, Tensor]] = {}
-        for name, tensor in groups["optimizer"].items():
-            place, _, part = name.partition(".")
-            state.setdefault(int(place), {})[part] = tensor
-        run.optimizer.load_state_dict({**run.optimizer.state_dict(), "state": state})
+        load_optimizer_state(run.optimizer, groups["optimizer"])
         if header["scaler"] and run.scaler.is_enabled():  # it may have begun on another device
             run.scaler.load_state_dict(header["scaler"])
 
@@ -344,39 +335,6 @@ class CosineHead(nn.Module):
 
 
 HEADS: dict[str, type[nn.Module]] = {"cosine": CosineHead, "linear": nn.Linear}
-
-
-class _Pixels(Dataset[Any]):
-    """Images as a transform leaves them; a random one draws from the seeds and the image's place."""
-
-    def __init__(
-        self, lesson: _Lesson, transform: Callable[[Image], Tensor], seeds: tuple[int, ...] = ()
-    ) -> None:
-        self.images, self.targets = lesson.images, lesson.targets
-        self.transform, self.seeds = transform, seeds
-
-    def __getitems__(self, places: list[int]) -> _Batch | BadImageError:
-        pixels = []
-        for place in places:
-            try:
-                image = open_image(self.images[place])
-            except BadImageError as error:
-                return error  # raised in another process, it would be a page of text
-            with _seeded(*self.seeds, place):
-                pixels.append(self.transform(image))
-        return torch.stack(pixels), torch.from_numpy(self.targets[places])
-
-
-@contextmanager
-def _seeded(*seeds: int | str, device: torch.device | None = None) -> Iterator[None]:
-    """Torch's random numbers follow from the seeds in this block, and are undisturbed after it."""
-    on_gpu = device is not None and device.type == "cuda"
-    with torch.random.fork_rng([device] if on_gpu else []):
-        if on_gpu:
-            with torch.cuda.device(device):
-                torch.cuda.manual_seed(seed_of(*seeds))
-        torch.default_generator.manual_seed(seed_of(*seeds))
-        yield
 
 
 def _has_bfloat16(device: torch.device) -> bool:

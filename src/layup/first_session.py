@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from hashlib import blake2b
 from typing import Any, Literal, Self, TypeAlias, get_args
 
 import numpy as np
@@ -15,6 +14,7 @@ from layup.adapters import ADAPTERS, AdaptedBackbone, Adapter, adapter_from, usu
 from layup.backbones import Backbone, Preprocessing
 from layup.errors import InputError
 from layup.registry import unknown_name
+from layup.seeds import seed_of
 
 AUTO = "auto"
 
@@ -218,24 +218,6 @@ def split(targets: NDArray[np.int64], share: float, seed: int) -> tuple[NDArray[
             "stop. Learn more images of a class in the first session, or learn without an adapter."
         )
     return np.sort(np.concatenate(training)), np.sort(np.concatenate(held_out))
-
-
-def annealed(learning_rate: float, epoch: int, epochs: int) -> float:
-    """The learning rate of an epoch (from 0): half a cosine wave from the first value towards zero.
-
-    >>> [annealed(1.0, epoch, 4) for epoch in (0, 2)]
-    [1.0, 0.5]
-    """
-    return learning_rate * (1 + math.cos(math.pi * epoch / epochs)) / 2
-
-
-def seed_of(*parts: int | str) -> int:
-    """One seed out of several, the same on every machine.
-
-    >>> seed_of(0, "split") == seed_of(0, "split") != seed_of(1, "split")
-    True
-    """
-    return int.from_bytes(blake2b(repr(parts).encode(), digest_size=7).digest())
 
 
 Wanted: TypeAlias = str | Adapter | FirstSession | None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from copy import deepcopy
-from itertools import chain
 from typing import Any
 
 import torch
@@ -13,7 +12,7 @@ from torch import Tensor
 
 from layup.adapters.adapter import Adapter
 from layup.backbones import Backbone, Preprocessing
-from layup.backbones.backbone import first_line
+from layup.backbones.backbone import around_same_weights, first_line
 from layup.errors import InputError, MismatchError
 
 
@@ -64,8 +63,8 @@ class AdaptedBackbone(Backbone):
         self.preprocessing = preprocessing or base.preprocessing
         self.architecture = f"{base.architecture}\n{json.dumps(adapter.to_dict(), sort_keys=True)}"
 
-        tensors = chain(base.network.parameters(), base.network.buffers()) if adapter.shares_weights else ()
-        self.network = deepcopy(base.network, {id(tensor): tensor for tensor in tensors})
+        copied = around_same_weights if adapter.shares_weights else deepcopy
+        self.network = copied(base.network)
         modules = set(self.network.modules())
         with torch.random.fork_rng(devices=[]):  # whoever else draws numbers is not disturbed
             torch.default_generator.manual_seed(seed)

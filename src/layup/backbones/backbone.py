@@ -6,8 +6,10 @@ import hashlib
 import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from itertools import chain
 from numbers import Integral
 from typing import Any, TypeVar
 
@@ -36,11 +38,18 @@ _one_pass_at_a_time = threading.Lock()
 class Passes:
     """How many images this process has sent through backbones: to read them, and to train something.
 
-    The latter are those that were embedded, also to see how well training does.
+    The latter are those that were embedded in training, also to see how well it does.
     """
 
     reading: int = 0
     training: int = 0
+
+    def count(self, images: int, *, training: bool) -> None:
+        """Enter so many images."""
+        if training:
+            self.training += images
+        else:
+            self.reading += images
 
 
 PASSES = Passes()
@@ -215,16 +224,19 @@ class Backbone:
             )
         with torch.inference_mode():
             vectors = _read(self.network, self._poolings, self._ready(batch))
-        PASSES.reading += len(batch)
+        PASSES.count(len(batch), training=False)
         embedding = vectors[self._embedding]
         layers = tuple(vectors[name] for name in self._names)
         return Activations((*layers, embedding) if self._head_is_layer else layers, embedding)
 
-    def embed(self, batch: Tensor) -> Tensor:
-        """The embedding alone (B, width), with the way back for gradients, should anything want them."""
+    def embed(self, batch: Tensor, *, training: bool = True) -> Tensor:
+        """The embedding alone (B, width), with the way back for gradients, should anything want them.
+
+        `training` says as what the pass counts.
+        """
         reader = {self._embedding: self._poolings[self._embedding]}
         embedding = _read(self.network, reader, self._ready(batch))[self._embedding]
-        PASSES.training += len(batch)
+        PASSES.count(len(batch), training=training)
         return embedding
 
     @cached_property
@@ -325,6 +337,12 @@ def _known(network: nn.Module, names: Sequence[str]) -> tuple[str, ...]:
         if name not in modules:
             raise unknown_among_many("layer", name, modules, "see `network.named_modules()`")
     return tuple(names)
+
+
+def around_same_weights(network: nn.Module) -> nn.Module:
+    """A new tree of modules around the very weights of a network, which itself gets none of the wrappers."""
+    tensors = chain(network.parameters(), network.buffers())
+    return deepcopy(network, {id(tensor): tensor for tensor in tensors})
 
 
 def _describe(module: nn.Module) -> str:

@@ -1,0 +1,87 @@
+"""What all training shares: batches of pixels, learning rates, and optimisers that outlive the process.
+
+Everything random is drawn anew for every epoch and image from seeds: so neither the number of processes that
+decode images nor a break in between changes anything.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL.Image import Image
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from layup.errors import BadImageError
+from layup.features import in_batches, read_ahead
+from layup.images import ImageSource, open_image
+from layup.seeds import seeded
+
+Batch: TypeAlias = tuple[Tensor, Tensor]  # pixels (B, 3, height, width), targets (B,)
+
+
+class Pictures(Dataset[Any]):
+    """Images as a transform leaves them; a random one draws from the seeds and the image's place."""
+
+    def __init__(
+        self,
+        images: Sequence[ImageSource],
+        targets: NDArray[np.int64],
+        transform: Callable[[Image], Tensor],
+        seeds: tuple[int, ...] = (),
+    ) -> None:
+        self.images, self.targets = images, targets
+        self.transform, self.seeds = transform, seeds
+
+    def __getitems__(self, places: list[int]) -> Batch | BadImageError:
+        pixels = []
+        for place in places:
+            try:
+                image = open_image(self.images[place])
+            except BadImageError as error:
+                return error  # raised in another process, it would be a page of text
+            with seeded(*self.seeds, place):
+                pixels.append(self.transform(image))
+        return torch.stack(pixels), torch.from_numpy(self.targets[places])
+
+    def batches(
+        self, places: Sequence[int] | NDArray[np.int64], size: int, workers: int | None
+    ) -> Iterator[Batch]:
+        """The pictures at these places, so many at a time; other processes prepare the next ones."""
+        for batch in read_ahead(self, in_batches(places, size), workers):
+            if isinstance(batch, BadImageError):
+                raise batch
+            yield batch
+
+
+def annealed(learning_rate: float, epoch: int, epochs: int) -> float:
+    """The learning rate of an epoch (from 0): half a cosine wave from the first value towards zero.
+
+    >>> [annealed(1.0, epoch, 4) for epoch in (0, 2)]
+    [1.0, 0.5]
+    """
+    return learning_rate * (1 + math.cos(math.pi * epoch / epochs)) / 2
+
+
+def optimizer_state(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """What an optimiser remembers, by PLACE.NAME, where the places are those of the parameters."""
+    return {
+        f"{place}.{name}": value
+        for place, values in optimizer.state_dict()["state"].items()
+        for name, value in values.items()
+        if value is not None
+    }
+
+
+def load_optimizer_state(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
+    """Have an optimiser of the same parameters remember what `optimizer_state` gave."""
+    state: dict[int, dict[str, Tensor]] = {}
+    for name, tensor in tensors.items():
+        place, _, part = name.partition(".")
+        state.setdefault(int(place), {})[part] = tensor
+    optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
