@@ -6,19 +6,25 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.covariance import EmpiricalCovariance
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics.pairwise import cosine_similarity, euclidean_distances
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import oracle
 from layup import NearestMeanClassifier, RidgeClassifier
+from layup.classifier import DiscriminantClassifier, HeldOutRidgeClassifier
 from layup.errors import ForgetError, InputError, MismatchError, UnknownNameError
-from layup.ridge import search_lambda
+from layup.ridge import search_lambda, search_lambda_by_error
 from layup.statistics import GramStatistics
 
 ESTIMATORS = [
     *(RidgeClassifier(lam, balance=b) for lam in ("search", "gcv", 0, 1.0) for b in (False, True)),
+    *(RidgeClassifier(lam, precision="float32") for lam in ("search", "gcv", 1.0)),
+    HeldOutRidgeClassifier(),
     *(NearestMeanClassifier(metric) for metric in ("cosine", "euclidean")),
+    *(DiscriminantClassifier(lam) for lam in (0.1, 1.0)),
 ]
 
 
@@ -163,6 +169,8 @@ def test_without_any_class_there_is_nothing_to_predict(model: Any) -> None:
 def test_lambda_must_be_a_number_from_zero_up(lam: Any) -> None:
     with pytest.raises(InputError, match="give a number ≥ 0, 'search' or 'gcv'"):
         RidgeClassifier(lam).fit(np.eye(2), ["a", "b"])
+    with pytest.raises(InputError, match="give a number ≥ 0\\."):
+        DiscriminantClassifier(lam).fit(np.eye(2), ["a", "b"])
 
 
 def test_a_mistyped_rule_or_metric_is_guessed() -> None:
@@ -182,7 +190,7 @@ def test_what_was_never_learned_cannot_be_reverted(model: Any, rng: np.random.Ge
     with pytest.raises(ForgetError, match="Cannot forget 6 images of 'c00': only 5 were learned"):
         model.revert(np.ones((6, 12)), ["c00"] * 6)
     np.testing.assert_array_equal(model.scores(x), before)
-    if isinstance(model, RidgeClassifier):
+    if not isinstance(model, NearestMeanClassifier):
         with pytest.raises(ForgetError, match="not what was learned"):
             model.revert(x[:1] + 1, y[:1])
         np.testing.assert_array_equal(model.scores(x), before)
@@ -226,6 +234,57 @@ def test_nearest_mean_is_nearest(metric: str, rng: np.random.Generator) -> None:
         assert answer == f"c{int(np.argmin(gaps)):02d}"
 
 
+@pytest.mark.parametrize("lam", [1e-3, 1.0, 30.0])
+def test_discriminants_are_those_of_means_and_a_pooled_covariance(
+    lam: float, rng: np.random.Generator
+) -> None:
+    x, y = oracle.blobs(rng, [9, 4, 1, 30], dim=6, spread=2.0)
+    test = rng.normal(size=(20, 6))
+    model = DiscriminantClassifier(lam)
+    for start in range(0, len(y), 7):
+        model.partial_fit(x[start : start + 7], y[start : start + 7])
+    covariance = lam * np.eye(6)
+    for row, label in zip(x, y, strict=True):
+        around = row - x[y == label].mean(axis=0)
+        covariance += np.outer(around, around) / len(y)
+    inverse = np.linalg.inv(covariance)
+    for phi, scores in zip(test, model.scores(test), strict=True):
+        for label, score in zip(model.classes_, scores, strict=True):
+            mean, share = x[y == label].mean(axis=0), np.mean(y == label)
+            expected = mean @ inverse @ phi - mean @ inverse @ mean / 2 + np.log(share)
+            assert score == pytest.approx(expected, rel=1e-8, abs=1e-8)
+
+
+class AddedToVariances(EmpiricalCovariance):
+    """scikit-learn's covariance of a class with λ on its diagonal."""
+
+    def fit(self, X: Any, y: Any = None) -> Any:
+        super().fit(X)
+        self.covariance_ = self.covariance_ + 0.5 * np.eye(len(self.covariance_))
+        return self
+
+
+@pytest.mark.parametrize("lam", [0, 0.5])
+def test_discriminants_are_scikit_learns(lam: float, rng: np.random.Generator) -> None:
+    x, y = oracle.blobs(rng, [20, 12, 30], dim=5, spread=2.0)
+    estimator = AddedToVariances() if lam else EmpiricalCovariance()
+    theirs = LinearDiscriminantAnalysis(solver="lsqr", covariance_estimator=estimator).fit(x, y)
+    ours = DiscriminantClassifier(lam).fit(x, y)
+    test = 3 * rng.normal(size=(30, 5))
+    np.testing.assert_allclose(ours.scores(test), theirs.decision_function(test), atol=1e-8)
+    assert ours.predict(test).tolist() == theirs.predict(test).tolist()
+
+
+def test_discriminants_of_fewer_samples_than_dimensions(rng: np.random.Generator) -> None:
+    x, y = oracle.blobs(rng, [4, 4, 4], dim=50)
+    for lam in (0, 1e-12, 1e-3, 1.0):
+        model = DiscriminantClassifier(lam).fit(x, y)
+        assert np.isfinite(model.scores(x)).all()
+        assert model.predict(x).tolist() == y.tolist()
+    zeros = DiscriminantClassifier(0).fit(np.zeros((3, 2)), ["a", "b", "b"])
+    assert zeros.predict([[1.0, 2.0]]).tolist() == ["b"]
+
+
 def test_float32_features_are_scored_in_float64(rng: np.random.Generator) -> None:
     x, y = oracle.blobs(rng, [9, 9], dim=5)
     x = x.astype(np.float32)
@@ -251,6 +310,44 @@ def test_lambda_is_searched_again_in_each_lesson_with_the_history_and_the_balanc
             past = (x, y)
     assert found[False] != found[True]
     assert found[True][0] != found[True][1]
+
+
+def test_ranpacs_lambda_is_searched_again_in_each_lesson_without_the_history() -> None:
+    rng = np.random.default_rng(5)
+    model = HeldOutRidgeClassifier(seed=3)
+    found = []
+    for counts, spread in (([20, 1, 2, 3], 0.1), ([3, 15, 1, 1, 2], 3.0), ([2, 2], 1.0)):
+        x, y = oracle.blobs(rng, counts, dim=20, spread=spread)
+        found.append(model.partial_fit(x, y).lambda_)
+        expected = search_lambda_by_error(x, y, 3)
+        assert found[-1] == (found[-2] if expected is None else expected.best)
+        plain = RidgeClassifier(model.lambda_)
+        plain.adopt(model.statistics_)
+        np.testing.assert_array_equal(model.scores(x), plain.scores(x))
+    assert len(set(found)) == 2
+    assert HeldOutRidgeClassifier().partial_fit(x, y).lambda_ == 1.0
+
+
+def test_precision_is_that_of_the_sums(rng: np.random.Generator) -> None:
+    x, y = oracle.blobs(rng, [9, 9], dim=5)
+    model = RidgeClassifier(1.0, precision="float32").fit(x, y)
+    assert model.statistics_.gram.dtype == model.solution_.weights.dtype == np.float32
+    np.testing.assert_allclose(model.scores(x), RidgeClassifier(1.0).fit(x, y).scores(x), atol=1e-4)
+    model.set_params(precision="float64").partial_fit(x, y)  # what is there stays as it is
+    assert model.statistics_.gram.dtype == np.float32
+    assert model.fit(x, y).statistics_.gram.dtype == np.float64
+    with pytest.raises(UnknownNameError, match="Did you mean 'float32'"):
+        RidgeClassifier(precision="float23").fit(x, y)
+
+
+@pytest.mark.parametrize("lam", [0, 1.0, "search", "gcv"])
+def test_only_learned_classes_are_answers_however_wrong_float32_is(lam: Any) -> None:
+    model = RidgeClassifier(lam, precision="float32")
+    model.partial_fit(np.ones((8, 40)), ["a", "b"] * 4, classes=["A", "z"])  # as singular as can be
+    model.partial_fit(1e6 * np.eye(8, 40), ["c", "d"] * 4)
+    wide = 1e6 * np.random.default_rng(0).normal(size=(50, 40))
+    assert np.isfinite(model.scores(wide)[:, 1:5]).all()
+    assert set(model.predict(wide)) <= set("abcd")
 
 
 def test_lambda_stays_as_it_was_where_a_lesson_cannot_be_searched(rng: np.random.Generator) -> None:

@@ -20,15 +20,18 @@ from sklearn.base import clone
 
 import oracle
 from layup import NearestMeanClassifier, RidgeClassifier, statistics
+from layup.classifier import DiscriminantClassifier, HeldOutRidgeClassifier
 from layup.statistics import ClassSums, GramStatistics
 
 ALGEBRAIC = [
     *(RidgeClassifier(lam, balance=b) for lam in ("gcv", 0, 1.0) for b in (False, True)),
     *(NearestMeanClassifier(metric) for metric in ("cosine", "euclidean")),
+    DiscriminantClassifier(),
 ]
+SEARCHING = [RidgeClassifier("search"), HeldOutRidgeClassifier("search")]
 every_sums = pytest.mark.parametrize("kind", [ClassSums, GramStatistics])
 every_algebraic = pytest.mark.parametrize("model", ALGEBRAIC, ids=repr)
-every_classifier = pytest.mark.parametrize("model", [*ALGEBRAIC, RidgeClassifier("search")], ids=repr)
+every_classifier = pytest.mark.parametrize("model", [*ALGEBRAIC, *SEARCHING], ids=repr)
 
 LAYERS = {"shallow": 3, "middle": 5, "deep": 4}
 DIM = 12

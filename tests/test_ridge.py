@@ -7,7 +7,18 @@ import numpy as np
 import pytest
 
 import oracle
-from layup.ridge import LAMBDAS, LambdaSearch, Solution, Spectrum, equations, search_lambda, solve
+from layup.ridge import (
+    LAMBDAS,
+    WIDE_LAMBDAS,
+    ErrorSearch,
+    LambdaSearch,
+    Solution,
+    Spectrum,
+    equations,
+    search_lambda,
+    search_lambda_by_error,
+    solve,
+)
 from layup.statistics import GramStatistics
 
 EPS = np.finfo(np.float64).eps
@@ -121,6 +132,100 @@ def test_sums_of_zeros_have_zero_weights() -> None:
         for balance in (False, True):
             assert not Solution(sums, lam, balance).weights.any()
     assert Solution(sums, None, False).lambda_ == 1.0
+
+
+# ---- factorising samples instead of sums
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_spectrum_of_samples_is_that_of_their_sums(shape: str, rng: np.random.Generator) -> None:
+    counts, dim = SHAPES[shape]
+    x, y = oracle.blobs(rng, counts, dim)
+    targets = oracle.one_hot(y)[1]
+    found, expected = Spectrum.of_samples(x, targets), spectrum(x, y)
+    assert found.total == expected.total
+    np.testing.assert_allclose(found.values, expected.values, rtol=1e-9)
+    np.testing.assert_allclose(found.vectors.T @ found.vectors, np.eye(len(found.values)), atol=1e-9)
+    np.testing.assert_allclose(x.T @ x @ found.vectors, found.vectors * found.values, atol=1e-9)
+    np.testing.assert_allclose(found.targets, found.vectors.T @ x.T @ targets, atol=1e-9)
+    for lam in (0.0, 1e-8, 1e-3, 1.0, 1e4):
+        np.testing.assert_allclose(found.weights(lam), oracle.ridge(x, targets, lam), atol=1e-9)
+        np.testing.assert_allclose(found.weights(lam), expected.weights(lam), atol=1e-9)
+        assert found.gcv(lam + 1e-3) == pytest.approx(expected.gcv(lam + 1e-3), rel=1e-7)
+
+
+def test_samples_of_which_some_repeat_have_a_spectrum(rng: np.random.Generator) -> None:
+    x, y = oracle.blobs(rng, [6, 6], dim=40)
+    x, y = np.concatenate([x, x[:4]]), np.concatenate([y, y[:4]])
+    targets = oracle.one_hot(y)[1]
+    found = Spectrum.of_samples(x, targets)
+    assert len(found.values) == 12
+    for lam in (0.0, 1e-8, 1.0):
+        assert relative_error(found.weights(lam), oracle.ridge(x, targets, lam)) < 1e-7
+
+
+# ---- float32
+
+
+def in_single(x: Any, y: Any) -> GramStatistics:
+    sums = GramStatistics(x.shape[1], "float32")
+    sums.update(x, y)
+    return sums
+
+
+@pytest.mark.parametrize("balance", [False, True])
+def test_float32_is_a_plain_solve_in_float32(balance: bool, rng: np.random.Generator) -> None:
+    x, y = oracle.blobs(rng, [30, 45, 25], dim=12)
+    sums = in_single(x, y)
+    for lam in (0.0, 1e-3, 1.0):
+        weights = Solution(sums, lam, balance).weights
+        assert weights.dtype == np.float32
+        gram, prototypes = equations(sums, balance)
+        assert gram.dtype == prototypes.dtype == np.float32
+        naive = np.linalg.solve(gram + np.float32(lam) * np.eye(12, dtype=np.float32), prototypes.T)
+        np.testing.assert_allclose(weights, naive, rtol=1e-3, atol=1e-5)
+        np.testing.assert_allclose(weights, oracle.classifier(x, y, lam, balance)[1], rtol=1e-2, atol=1e-4)
+
+
+def test_float32_collapses_where_float64_does_not() -> None:
+    """As in the paper's Table 3: fewer samples than dimensions, features of some size, and λ = 1."""
+    rng = np.random.default_rng(0)
+    x, y = oracle.blobs(rng, [8] * 10, dim=400, spread=0.2)
+    test_x, test_y = oracle.blobs(rng, [20] * 10, dim=400, spread=0.2)
+    right = {}
+    for precision in ("float64", "float32"):
+        sums = GramStatistics(400, precision)
+        sums.update(300 * x, y)
+        scores = 300 * test_x @ Solution(sums, 1.0, False).weights
+        right[precision] = np.mean(np.array(sums.labels)[scores.argmax(axis=1)] == test_y)
+    assert right["float64"] == 1
+    assert right["float32"] < 0.8
+
+
+def test_a_singular_matrix_in_float32_gives_numbers_of_some_kind() -> None:
+    for x in (np.zeros((4, 3)), np.ones((4, 3)), np.repeat(np.eye(2), 2, axis=0)):
+        for lam in (None, 0.0, 1.0):
+            weights = Solution(in_single(x, list("aabb")), lam, False).weights
+            assert weights.dtype == np.float32
+            assert np.isfinite(weights).all()
+    assert not Solution(in_single(np.zeros((4, 3)), list("aabb")), 0.0, False).weights.any()
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_gcv_and_searches_in_float32_are_near_those_of_float64(shape: str) -> None:
+    counts, dim = SHAPES[shape]
+    x, y = oracle.blobs(np.random.default_rng(3), counts, dim, 2.0)
+    exact, found = Solution(taught(x, y), None, False), Solution(in_single(x, y), None, False)
+    assert found.lambda_ == pytest.approx(exact.lambda_, rel=0.05)
+    assert relative_error(found.weights, exact.weights) < 0.02
+    for search, what in (
+        (lambda each: search_lambda(GramStatistics(dim, each), x, y), "accuracies"),
+        (lambda each: search_lambda_by_error(x, y, 0, precision=each), "errors"),
+    ):
+        double, single = (
+            np.array([*vars(search(each))[what].values()], float) for each in ("float64", "float32")
+        )
+        np.testing.assert_allclose(single, double, rtol=0.02, atol=0.02)
 
 
 # ---- balance
@@ -283,6 +388,75 @@ def test_searching_changes_neither_the_history_nor_the_lesson(rng: np.random.Gen
     before = history.gram.tobytes(), history.prototypes.tobytes(), x.tobytes(), y.tobytes()
     search_lambda(history, x, y, balance=True)
     assert (history.gram.tobytes(), history.prototypes.tobytes(), x.tobytes(), y.tobytes()) == before
+
+
+# ---- λ by the error on a held-out fifth
+
+
+def literal_errors(x: Any, y: Any, seed: int) -> dict[float, float]:
+    """RanPAC's search, read aloud: one split, a plain LU solve for every λ, and a loop over samples."""
+    order = np.random.default_rng(seed).permutation(len(y))
+    cut = int(len(y) * 0.8)
+    targets = oracle.one_hot(y)[1]
+    gram = sum(np.outer(x[i], x[i]) for i in order[:cut])
+    prototypes = sum(np.outer(x[i], targets[i]) for i in order[:cut])
+    errors = {}
+    for exponent in range(-8, 9):
+        weights = np.linalg.solve(gram + 10.0**exponent * np.eye(x.shape[1]), prototypes)
+        squares = [(x[i] @ weights - targets[i]) ** 2 for i in order[cut:]]
+        errors[10.0**exponent] = float(np.mean(squares))
+    return errors
+
+
+@pytest.mark.parametrize("spread", [0.3, 3.0])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_search_by_error_sees_what_its_literal_twin_sees(shape: str, spread: float) -> None:
+    counts, dim = SHAPES[shape]
+    x, y = oracle.blobs(np.random.default_rng(5), counts, dim, spread)
+    for seed in (0, 1):
+        found, expected = search_lambda_by_error(x, y, seed), literal_errors(x, y, seed)
+        assert found is not None
+        assert list(found.errors) == pytest.approx(list(expected))
+        # Where samples are few, a plain solve loses what small λ need.
+        lost = 5 if shape == "few samples" else 0
+        assert list(found.errors.values())[lost:] == pytest.approx(list(expected.values())[lost:], rel=1e-6)
+        if shape != "few samples":
+            assert found.best == min(expected, key=lambda lam: expected[lam])
+
+
+def test_the_wide_grid_is_ranpacs() -> None:
+    assert len(WIDE_LAMBDAS) == 17
+    assert (WIDE_LAMBDAS[0], WIDE_LAMBDAS[-1]) == (1e-8, 1e8)
+
+
+def test_more_noise_wants_a_larger_lambda() -> None:
+    best = []
+    for spread in (0.1, 1.0, 5.0):
+        found = search_lambda_by_error(*oracle.blobs(np.random.default_rng(1), [30] * 3, 20, spread), seed=0)
+        assert found is not None
+        best.append(found.best)
+    assert best == sorted(best)
+    assert best[0] < best[-1]
+
+
+def test_equal_errors_go_to_the_larger_lambda() -> None:
+    assert ErrorSearch({1e-8: 0.5, 10.0: 0.5, 0.1: 0.5, 100.0: 0.51}).best == 10.0
+    found = search_lambda_by_error(np.zeros((8, 3)), np.array(list("abab" * 2)), 0)
+    assert found is not None
+    assert found.best == 1e8
+
+
+def test_the_seed_cuts_the_lesson(rng: np.random.Generator) -> None:
+    x, y = oracle.blobs(rng, [13, 11], dim=10, spread=2.0)
+    first, again, other = (search_lambda_by_error(x, y, seed) for seed in (0, 0, 1))
+    assert first == again != other
+
+
+def test_fewer_than_five_samples_cannot_be_cut() -> None:
+    x, y = np.eye(5), np.array(list("abcde"))
+    for count in range(5):
+        assert search_lambda_by_error(x[:count], y[:count], 0) is None
+    assert search_lambda_by_error(x, y, 0) is not None
 
 
 # ---- λ by generalised cross-validation

@@ -117,6 +117,58 @@ def test_memory_is_that_of_one_matrix_and_a_row_for_each_class(data: Any) -> Non
     assert sums.nbytes == 8 * (4 * 6 + 4)
 
 
+# ---- precision
+
+
+@pytest.mark.parametrize("kind", [ClassSums, GramStatistics])
+def test_sums_in_float32_stay_so_whatever_is_done_with_them(
+    kind: type[ClassSums], data: Any, tmp_path: Path
+) -> None:
+    x, y = data
+    sums = kind({"shallow": 2, "deep": 4}, "float32")
+    sums.update(x[:10], y[:10])
+    whole = sums + sums
+    whole.update(x[10:], y[10:])
+    whole.save(tmp_path / "s.layup")
+    reverted = whole.copy()
+    reverted.revert(x[10:], y[10:])
+    for each in (
+        sums,
+        whole,
+        whole - sums,
+        whole.select(["deep"]),
+        kind.load(tmp_path / "s.layup"),
+        reverted,
+    ):
+        arrays = {n: a.dtype.name for n, a in vars(each).items() if isinstance(a, np.ndarray)}
+        assert arrays.pop("counts") == "int64"
+        assert set(arrays.values()) == {each.precision} == {"float32"}
+    exact = kind({"shallow": 2, "deep": 4})
+    exact.update(x, y)
+    exact.update(x[:10], y[:10])
+    assert whole.labels == exact.labels
+    for name in arrays:
+        np.testing.assert_allclose(vars(whole)[name], vars(exact)[name], rtol=1e-5, atol=1e-5)
+    assert 2 * (whole.nbytes - whole.counts.nbytes) == exact.nbytes - exact.counts.nbytes
+    assert bits(kind.load(tmp_path / "s.layup")) == bits(whole)
+
+
+def test_float32_sums_lose_the_digits_that_float32_has_not() -> None:
+    sums = GramStatistics(1, "float32")
+    sums.update(np.full((3, 1), 4097.0, np.float32), ["a"] * 3)
+    assert sums.gram.item() != 3 * 4097**2
+
+
+def test_sums_of_different_precision_are_not_combined(data: Any) -> None:
+    mine, theirs = taught(*data), GramStatistics(6, "float32")
+    before = bits(mine)
+    with pytest.raises(MismatchError, match="kept in float64 and in float32"):
+        mine + theirs
+    assert bits(mine) == before
+    with pytest.raises(UnknownNameError, match=r"Unknown precision 'float16'\. Known: float64, float32"):
+        GramStatistics(6, "float16")
+
+
 # ---- the algebra
 
 
@@ -171,8 +223,9 @@ def test_a_layer_selected_twice_counts_once(rng: np.random.Generator) -> None:
 
 
 def test_selecting_an_unknown_layer_guesses_what_was_meant() -> None:
-    with pytest.raises(UnknownNameError, match=r"Unknown layer 'blocks.5'.*Did you mean 'blocks\.\d+'\?"):
-        GramStatistics(SIX).select(["blocks.5"])
+    for call in (GramStatistics(SIX).select, GramStatistics(SIX).columns):
+        with pytest.raises(UnknownNameError, match=r"Unknown layer 'blocks.5'.*Did you mean 'blocks\.\d+'\?"):
+            call(["blocks.5"])
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -16,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from layup.errors import InputError
 from layup.registry import unknown_name
-from layup.ridge import FIRST_LAMBDA, LambdaSearch, Solution, search_lambda
+from layup.ridge import FIRST_LAMBDA, Solution, eigenpairs, search_lambda, search_lambda_by_error
 from layup.statistics import ClassSums, Floats, GramStatistics, united
 
 LAMBDA_RULES = ("search", "gcv")
@@ -44,7 +46,7 @@ class SumsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             warnings.simplefilter("ignore", UserWarning)
             check_classification_targets(labels)
         if first:
-            self.adopt(self.sums(x.shape[1]))
+            self.adopt(self.empty(x.shape[1]))
         declared = united(self.declared_, [] if classes is None else np.asarray(classes).tolist())
         united(declared, labels.tolist())  # labels of another type must change nothing
         self._learn(x, labels)
@@ -66,6 +68,10 @@ class SumsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def needs_samples(self) -> bool:
         """Whether sums are not enough to learn a lesson: its samples are looked at once more."""
         return False
+
+    def empty(self, layers: Mapping[str, int] | int) -> Any:
+        """Sums of these layers, to begin with."""
+        return self.sums(layers)
 
     def adopt(self, statistics: Any) -> None:
         """Go on from these sums, which belong to this classifier from now on."""
@@ -106,7 +112,7 @@ class SumsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _learn(self, x: NDArray[Any], labels: NDArray[Any]) -> None:
         # All at once, so that an interruption leaves the sums as they were.
-        lesson = self.sums(self.statistics_.layers)
+        lesson = self.statistics_.empty()
         lesson.update(x, labels)
         self.absorb(lesson)
 
@@ -115,13 +121,15 @@ class SumsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 
 class RidgeClassifier(SumsClassifier):
-    """LayUP's classifier: argmax over classes of Φᵀ (G + λI)⁻¹ c_y, in float64, without intercept.
+    """LayUP's classifier: argmax over classes of Φᵀ (G + λI)⁻¹ c_y, without intercept.
 
     Args:
         lam: how λ is chosen. "search": the paper's four-fold search on each lesson alone; "gcv": from the
             sums by generalised cross-validation, so independent of the order of lessons; or a number ≥ 0,
             where 0 means the minimum-norm solution.
         balance: solve as if all classes had as many samples, from the same sums.
+        precision: of new sums and of solving with them. "float32" is there to do as others have done: it
+            halves the memory, and ruins the answers where λ is small and samples are fewer than dimensions.
 
     Learning costs d² operations a sample, and four eigendecompositions a lesson where λ is searched; the
     first prediction after a lesson costs one solve (d³/3; about 9 d³ with "gcv").
@@ -136,9 +144,12 @@ class RidgeClassifier(SumsClassifier):
     sums = GramStatistics
     solution_: Solution
 
-    def __init__(self, lam: float | str = "search", *, balance: bool = False) -> None:
+    def __init__(
+        self, lam: float | str = "search", *, balance: bool = False, precision: str = "float64"
+    ) -> None:
         self.lam = lam
         self.balance = balance
+        self.precision = precision
 
     @property
     def lambda_(self) -> float:
@@ -149,6 +160,10 @@ class RidgeClassifier(SumsClassifier):
     def needs_samples(self) -> bool:
         """Whether λ is searched on the samples of each lesson."""
         return isinstance(self.lam, str) and self.lam == "search"
+
+    def empty(self, layers: Mapping[str, int] | int) -> GramStatistics:
+        """Sums of these layers, to begin with, in the precision that is asked for."""
+        return GramStatistics(layers, self.precision)
 
     def adopt(self, statistics: GramStatistics, lam: float | None = None) -> None:
         """Go on from these sums; `lam` is the λ that an earlier search found for them, if any."""
@@ -164,15 +179,42 @@ class RidgeClassifier(SumsClassifier):
         require_rule(self.lam)
 
     def _learn(self, x: NDArray[Any], labels: NDArray[Any]) -> None:
-        found: LambdaSearch | None = None
-        if self.needs_samples:
-            found = search_lambda(self.statistics_, x, labels, balance=self.balance)
+        found = self._search(x, labels) if self.needs_samples else None
         super()._learn(x, labels)
-        if found:
-            self.adopt(self.statistics_, found.best)
+        if found is not None:
+            self.adopt(self.statistics_, found)
+
+    def _search(self, x: NDArray[Any], labels: NDArray[Any]) -> float | None:
+        """λ for a lesson that is about to be learned, if it can be searched on it."""
+        found = search_lambda(self.statistics_, x, labels, balance=self.balance)
+        return None if found is None else found.best
 
     def _score(self, x: Floats) -> Floats:
         return x @ self.solution_.weights
+
+
+class HeldOutRidgeClassifier(RidgeClassifier):
+    """RanPAC's classifier: the same scores, but another search of λ, see `search_lambda_by_error`.
+
+    Args:
+        lam: "search" (on a fifth of each lesson alone, by squared error), "gcv" or a number ≥ 0.
+        seed: decides which fifth.
+        precision: as of `RidgeClassifier`.
+
+    >>> import numpy as np
+    >>> X, y = np.eye(6)[[0, 1, 2] * 4], ["a", "b", "c"] * 4
+    >>> model = HeldOutRidgeClassifier(seed=1).fit(X, y)
+    >>> model.lambda_, model.predict(X[:3]).tolist()
+    (1e-08, ['a', 'b', 'c'])
+    """
+
+    def __init__(self, lam: float | str = "search", *, seed: int = 0, precision: str = "float64") -> None:
+        super().__init__(lam, precision=precision)
+        self.seed = seed
+
+    def _search(self, x: NDArray[Any], labels: NDArray[Any]) -> float | None:
+        found = search_lambda_by_error(x, labels, self.seed, precision=self.statistics_.precision)
+        return None if found is None else found.best
 
 
 def require_rule(lam: float | str) -> None:
@@ -180,8 +222,14 @@ def require_rule(lam: float | str) -> None:
     if isinstance(lam, str):
         if lam not in LAMBDA_RULES:
             raise unknown_name("rule for λ", lam, [*LAMBDA_RULES, "a number ≥ 0"])
-    elif not (isinstance(lam, Real) and 0 <= lam < np.inf):
-        raise InputError(f"λ = {lam} cannot be used: give a number ≥ 0, 'search' or 'gcv'.")
+    else:
+        require_number(lam, "a number ≥ 0, 'search' or 'gcv'")
+
+
+def require_number(lam: float, allowed: str = "a number ≥ 0") -> None:
+    """Refuse what is no λ; `allowed` says what would be."""
+    if not (isinstance(lam, Real) and 0 <= lam < np.inf):
+        raise InputError(f"λ = {lam} cannot be used: give {allowed}.")
 
 
 class NearestMeanClassifier(SumsClassifier):
@@ -200,11 +248,75 @@ class NearestMeanClassifier(SumsClassifier):
         self.metric = metric
 
     def _check(self) -> None:
-        if self.metric not in METRICS:
-            raise unknown_name("metric", self.metric, METRICS)
+        require_metric(self.metric)
 
     def _score(self, x: Floats) -> Floats:
         means: Floats = self.statistics_.prototypes / self.statistics_.counts[:, None]
         if self.metric == "cosine":
             return np.asarray(cosine_similarity(x, means))
         return np.asarray(-euclidean_distances(x, means))
+
+
+def require_metric(metric: str) -> None:
+    """Refuse what is no way to measure how near a mean is."""
+    if metric not in METRICS:
+        raise unknown_name("metric", metric, METRICS)
+
+
+class DiscriminantClassifier(SumsClassifier):
+    """Linear discriminant analysis from sums: Gaussian classes of their own means and one shared covariance.
+
+    With μ_y = c_y / n_y and Σ = S_W / N + λI, where S_W = G − Σ c_y c_yᵀ / n_y is the scatter within classes,
+
+        s_y = μ_yᵀ Σ⁻¹ Φ − ½ μ_yᵀ Σ⁻¹ μ_y + log(n_y / N),
+
+    which is the logarithm of a class's posterior probability, up to what all classes share.
+
+    Args:
+        lam: a number ≥ 0, which is added to the variance in every direction; where that is less than the
+            rounding of S_W, as much as this is.
+
+    Learning costs d² operations a sample, the first prediction after a lesson an eigendecomposition (9 d³).
+
+    >>> model = DiscriminantClassifier(0.1).fit([[1.0, 0.1], [0.8, 0.0], [0.1, 1.0]], ["cat", "cat", "dog"])
+    >>> model.predict([[0.9, 0.3], [0.2, 0.9]]).tolist()
+    ['cat', 'dog']
+    """
+
+    sums = GramStatistics
+    solution_: _Discriminant
+
+    def __init__(self, lam: float = 1.0) -> None:
+        self.lam = lam
+
+    def adopt(self, statistics: GramStatistics) -> None:
+        """Go on from these sums."""
+        super().adopt(statistics)
+        self.solution_ = _Discriminant(statistics, float(self.lam))
+
+    def _check(self) -> None:
+        require_number(self.lam)
+
+    def _score(self, x: Floats) -> Floats:
+        weights, offsets = self.solution_.weights_and_offsets
+        return x @ weights + offsets
+
+
+@dataclass(frozen=True)
+class _Discriminant:
+    """The discriminants that sums stand for: made when first used, since learning alone needs no solving."""
+
+    statistics: GramStatistics
+    lam: float
+
+    @cached_property
+    def weights_and_offsets(self) -> tuple[Floats, Floats]:
+        """Σ⁻¹ μ, d × C, and what is added to the scores, C."""
+        sums = self.statistics
+        means = sums.prototypes / sums.counts[:, None]
+        variances, directions = eigenpairs(sums.within_class_scatter() / sums.total)
+        rounding = sums.dim * np.finfo(np.float64).eps * np.trace(sums.gram) / sums.total
+        least = max(self.lam, rounding) or 1.0  # where all features are zero, whatever
+        variances = np.maximum(variances, 0.0) + least  # what was forgotten may leave some below zero
+        weights = directions @ ((directions.T @ means.T) / variances[:, None])
+        return weights, np.log(sums.counts / sums.total) - (means * weights.T).sum(axis=1) / 2

@@ -11,7 +11,8 @@ of G: where an eigenvalue is zero, A is zero too. In floating point both are rou
 left out. So are all beyond the N largest, for N samples span no more: what forgetting has left there is
 the rounding of larger sums. That makes λ = 0 the minimum-norm solution G⁺c, and W continuous in λ down to it.
 
-All of this is float64: in float32, G + λI with fewer samples than dimensions is not positive definite.
+All of this is float64, unless the sums are kept in float32: there, G + λI with fewer samples than dimensions
+cannot be told from a singular matrix. Others solve it all the same, and `solve` then does as they do.
 """
 
 from __future__ import annotations
@@ -33,10 +34,14 @@ from layup.statistics import Floats, GramStatistics
 
 LAMBDAS: tuple[float, ...] = (1e-8, *(10.0 ** (exponent / 2) for exponent in range(-8, 7)))
 """The sixteen values that the paper searches (appendix A.1)."""
+WIDE_LAMBDAS: tuple[float, ...] = tuple(10.0**exponent for exponent in range(-8, 9))
+"""The seventeen values that RanPAC searches."""
 
 FOLDS = 4
+FEWEST = 5
+"""Samples that can be cut 80 to 20."""
 LEAST_FREEDOM = 0.1
-ROUNDING = 1e-9
+ROUNDING = {"float64": 1e-9, "float32": 1e-3}
 FIRST_LAMBDA = 1.0
 """λ while no lesson could be searched: what the paper uses where it cannot search."""
 
@@ -60,12 +65,30 @@ class Spectrum:
     @classmethod
     def of(cls, gram: Floats, prototypes: Floats, total: int) -> Spectrum:
         """Factorise G (d × d) of `total` samples and turn the prototypes (C × d) into its coordinates."""
-        # torch's LAPACK is several times faster here than SciPy's.
-        s, v = (part.numpy() for part in torch.linalg.eigh(torch.from_numpy(gram)))
-        kept = s > rounding_floor(s, len(gram))
-        kept[: max(len(s) - total, 0)] = False  # eigenvalues ascend
-        v = v[:, kept]
-        return cls(v, s[kept], v.T @ prototypes.T, total)
+        s, v = _directions(gram, total)
+        return cls(v, s, v.T @ prototypes.T, total)
+
+    @classmethod
+    def of_samples(cls, x: Floats, y: Floats) -> Spectrum:
+        """The same from the samples X (N × d) and their targets Y (N × C), by the smaller of two matrices.
+
+        Fewer samples than dimensions are better factorised as K = X Xᵀ = U diag(s) Uᵀ (N × N), whose positive
+        eigenvalues are those of G = Xᵀ X: for V = Xᵀ U diag(s)^(−1/2),
+
+            Vᵀ V = diag(s)^(−1/2) Uᵀ K U diag(s)^(−1/2) = I        G V = Xᵀ K U diag(s)^(−1/2) = V diag(s)
+            A = Vᵀ Xᵀ Y = diag(s)^(−1/2) Uᵀ K Y = diag(s)^(1/2) Uᵀ Y
+
+        so that W(λ) = V diag(1 / (s + λ)) A = Xᵀ (K + λI)⁻¹ Y. Costs 9 N³ + 2 d·N² operations, for N < d.
+
+        >>> x, y = np.array([[3.0, 4.0, 0.0]]), np.array([[1.0]])
+        >>> Spectrum.of_samples(x, y).weights(25.0).ravel().round(12).tolist()
+        [0.06, 0.08, 0.0]
+        """
+        if len(x) >= x.shape[1]:
+            return cls.of(x.T @ x, y.T @ x, len(x))
+        s, u = _directions(x @ x.T, len(x))
+        root = np.sqrt(s)
+        return cls(x.T @ (u / root), s, root[:, None] * (u.T @ y), len(x))
 
     def weights(self, lam: float) -> Floats:
         """W(λ), d × C."""
@@ -108,7 +131,8 @@ class Spectrum:
     def _unexplained(self) -> float:
         """N − Σ b, what no λ can fit; exactly zero where it is but rounding."""
         left = float(self.total - self._explained.sum())
-        return left if self.total > len(self.values) and left > ROUNDING * self.total else 0.0
+        rounding = ROUNDING[self.values.dtype.name] * self.total
+        return left if self.total > len(self.values) and left > rounding else 0.0
 
     @property
     def _different(self) -> int:
@@ -120,25 +144,53 @@ class Spectrum:
         return float(self._different - len(self.values) + (lam / (self.values + lam)).sum())
 
 
+def eigenpairs(matrix: Floats) -> tuple[Floats, Floats]:
+    """Eigenvalues of a symmetric matrix, ascending, and eigenvectors as columns. Costs about 9 d³."""
+    # torch's LAPACK is several times faster here than SciPy's.
+    values, vectors = torch.linalg.eigh(torch.from_numpy(matrix))
+    return values.numpy(), vectors.numpy()
+
+
+def _directions(matrix: Floats, total: int) -> tuple[Floats, Floats]:
+    """Eigenvalues and eigenvectors of a positive semi-definite matrix of so many samples, but no rounding."""
+    s, v = eigenpairs(matrix)
+    kept = s > rounding_floor(s, len(matrix))
+    kept[: max(len(s) - total, 0)] = False  # eigenvalues ascend
+    return s[kept], v[:, kept]
+
+
 def rounding_floor(values: Floats, dim: int) -> float:
     """Eigenvalues up to d·ε·s_max cannot be told from zero."""
-    return dim * np.finfo(np.float64).eps * float(values.max(initial=0.0))
+    return dim * float(np.finfo(values.dtype).eps) * float(values.max(initial=0.0))
 
 
 def solve(gram: Floats, prototypes: Floats, total: int, lam: float) -> Floats:
     """W = (G + λI)⁻¹ c for one λ ≥ 0, d × C. Costs d³/3 where λ is above rounding, else a `Spectrum`.
 
+    In float32 it is a plain LU solve, whatever comes out of it: that is what float32 is for here. Of what a
+    singular matrix gives, what is not a number becomes zero, and what is infinite the largest number.
+
     >>> solve(np.diag([4.0, 1.0]), np.array([[2.0, 1.0]]), total=2, lam=1.0).ravel().round(12).tolist()
     [0.4, 0.5]
     """
-    d = len(gram)
+    right = torch.from_numpy(prototypes.T.copy())
+    if gram.dtype == np.float32:
+        lu, pivots, _ = torch.linalg.lu_factor_ex(_shifted(gram, lam))
+        return np.asarray(np.nan_to_num(torch.linalg.lu_solve(lu, pivots, right).numpy()))
     # The trace bounds the largest eigenvalue: above this, λ stands at least six digits above rounding.
     if lam <= 1e6 * np.finfo(np.float64).eps * np.trace(gram):
         return Spectrum.of(gram, prototypes, total).weights(lam)
-    factor, failed = torch.linalg.cholesky_ex(torch.from_numpy(gram + lam * np.eye(d)))
+    factor, failed = torch.linalg.cholesky_ex(_shifted(gram, lam))
     if failed:  # rounding of sums that were reverted: rare, and the spectrum copes with it
         return Spectrum.of(gram, prototypes, total).weights(lam)
-    return torch.cholesky_solve(torch.from_numpy(prototypes.T.copy()), factor).numpy()
+    return torch.cholesky_solve(right, factor).numpy()
+
+
+def _shifted(gram: Floats, lam: float) -> torch.Tensor:
+    """G + λI."""
+    shifted = torch.from_numpy(gram).clone()
+    shifted.diagonal().add_(lam)
+    return shifted
 
 
 def equations(statistics: GramStatistics, balance: bool) -> tuple[Floats, Floats]:
@@ -150,7 +202,7 @@ def equations(statistics: GramStatistics, balance: bool) -> tuple[Floats, Floats
     """
     if not balance or not statistics.labels:
         return statistics.gram, statistics.prototypes
-    counts = statistics.counts[:, None]
+    counts = statistics.counts[:, None].astype(statistics.precision)
     mean_count = statistics.total / len(statistics.labels)
     means = statistics.prototypes / counts
     gram = statistics.gram + means.T @ ((mean_count - counts) * means)
@@ -225,7 +277,7 @@ def search_lambda(
         held_out = [test for _, test in StratifiedKFold(FOLDS).split(features, labels)]
     folds = []
     for rows in held_out:
-        fold = GramStatistics(history.layers)
+        fold = history.empty()
         fold.update(features[rows], labels[rows])
         folds.append(fold)
     accuracies = dict.fromkeys(grid, Fraction(0))
@@ -235,9 +287,52 @@ def search_lambda(
         # Folds may hold classes that their training part lacks: those answers are wrong by definition.
         index = {label: i for i, label in enumerate(seen.labels)}
         truth = np.array([index.get(label, -1) for label in labels[rows].tolist()])
-        z = features[rows].astype(np.float64) @ spectrum.vectors
+        z = features[rows].astype(history.precision) @ spectrum.vectors
         for lam in grid:
             scores = (z / (spectrum.values + lam)) @ spectrum.targets
             hits = int((scores.argmax(axis=1) == truth).sum())
             accuracies[lam] += Fraction(hits, FOLDS * len(rows))
     return LambdaSearch(accuracies)
+
+
+@dataclass(frozen=True)
+class ErrorSearch:
+    """What a search by error saw: the mean squared error of every λ, and the winner."""
+
+    errors: dict[float, float]
+
+    @property
+    def best(self) -> float:
+        """The λ of lowest error, the larger one among equals."""
+        return min(self.errors, key=lambda lam: (self.errors[lam], -lam))
+
+
+def search_lambda_by_error(
+    features: NDArray[Any],
+    labels: NDArray[Any],
+    seed: int,
+    *,
+    precision: str = "float64",
+    grid: Sequence[float] = WIDE_LAMBDAS,
+) -> ErrorSearch | None:
+    """RanPAC's choice of λ: by the error on a fifth of the current lesson, which knows nothing of the past.
+
+    The seed shuffles the lesson and cuts it once, 80 to 20. With W(λ) of the larger part alone, the score is
+    the mean of (Φᵀ W(λ) − Y)² over the smaller part and all classes of the lesson, with one-hot targets Y.
+    None if there are fewer than five samples, which cannot be cut so.
+
+    Costs one `Spectrum.of_samples`, and |grid|·N·C operations a sample.
+    """
+    if len(labels) < FEWEST:
+        return None
+    trained = 4 * len(labels) // 5
+    order = np.random.default_rng(seed).permutation(len(labels))
+    names, place = np.unique(labels, return_inverse=True)
+    x, y = features[order].astype(precision), np.eye(len(names), dtype=precision)[place[order]]
+    spectrum = Spectrum.of_samples(x[:trained], y[:trained])
+    z = x[trained:] @ spectrum.vectors
+    errors = {}
+    for lam in grid:
+        scores = (z / (spectrum.values + lam)) @ spectrum.targets
+        errors[lam] = float(((scores - y[trained:]) ** 2).mean())
+    return ErrorSearch(errors)

@@ -8,12 +8,12 @@ For feature vectors Φ (rows of a matrix) with labels y,
 
 `ClassSums` holds c and n, `GramStatistics` adds G. Learning is `update`, un-learning is `revert`,
 merging two machines is `+`, taking out a shared part is `−`; none of them needs a sample again, and
-their order does not matter (to float64 rounding). Nothing here knows of images, λ or files' formats.
+their order does not matter (to rounding). Nothing here knows of images, λ or files' formats.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, TypeAlias
 
@@ -24,11 +24,15 @@ from layup import storage
 from layup.errors import ForgetError, InputError, MismatchError
 from layup.registry import unknown_name
 
-Floats: TypeAlias = NDArray[np.float64]
+Floats: TypeAlias = NDArray[np.floating[Any]]
+"""Numbers of float64, or of float32 where that was asked for."""
 Label: TypeAlias = Hashable
 
 CHUNK = 4096
 """Rows converted to float64 at a time: a lesson of any length needs one chunk of extra memory."""
+
+PRECISIONS = ("float64", "float32")
+"""What sums may be kept in. float32 is there to do as others have done: it loses what small λ need."""
 
 
 class ClassSums:
@@ -36,6 +40,7 @@ class ClassSums:
 
     Args:
         layers: the width of every block of columns by name, or just the number of columns.
+        precision: what is summed and kept in, "float64" or "float32".
 
     >>> sums = ClassSums(2)
     >>> sums.update([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], ["b", "a", "b"])
@@ -45,12 +50,14 @@ class ClassSums:
 
     kind = "class sums"
 
-    def __init__(self, layers: Mapping[str, int] | int) -> None:
+    def __init__(self, layers: Mapping[str, int] | int, precision: str = "float64") -> None:
+        require_precision(precision)
         self.layers: dict[str, int] = {"features": layers} if isinstance(layers, int) else dict(layers)
+        self.precision = precision
         self.dim = sum(self.layers.values())
         self.labels: list[Any] = []
         self.counts: NDArray[np.int64] = np.zeros(0, np.int64)
-        self.prototypes: Floats = np.zeros((0, self.dim))
+        self.prototypes = np.zeros((0, self.dim), precision)
 
     @property
     def total(self) -> int:
@@ -69,7 +76,7 @@ class ClassSums:
 
     def revert(self, features: ArrayLike, labels: ArrayLike) -> None:
         """Un-learn: take samples out again; see `remove`."""
-        gone = type(self)(self.layers)
+        gone = self.empty()
         gone.update(features, labels)
         self.remove(gone)
 
@@ -86,12 +93,16 @@ class ClassSums:
                 raise ForgetError(f"Cannot forget {images} of {label!r}: {learned}.")
         self._accumulate(part, -1)
 
+    def empty(self) -> Self:
+        """Sums of the same layers and precision that hold nothing."""
+        return type(self)(self.layers, self.precision)
+
     def copy(self) -> Self:
         """An independent copy."""
-        return self + type(self)(self.layers)
+        return self + self.empty()
 
     def __add__(self, other: Self) -> Self:
-        result = type(self)(self.layers)
+        result = self.empty()
         result._accumulate(self, +1)
         result._accumulate(other, +1)
         return result
@@ -109,11 +120,19 @@ class ClassSums:
         >>> sums.select(["deep"]).prototypes.tolist()
         [[2.0, 3.0]]
         """
-        chosen = type(self)({name: self._width(name) for name in layers})
-        starts = dict(zip(self.layers, np.cumsum([0, *self.layers.values()]), strict=False))
-        columns = [np.arange(starts[name], starts[name] + width) for name, width in chosen.layers.items()]
-        chosen._take(self, np.concatenate(columns) if columns else np.zeros(0, np.int64))
+        chosen = type(self)({name: self._width(name) for name in layers}, self.precision)
+        chosen._take(self, self.columns(chosen.layers))
         return chosen
+
+    def columns(self, layers: Iterable[str]) -> NDArray[np.int64]:
+        """Where these layers are in a feature vector.
+
+        >>> ClassSums({"shallow": 1, "deep": 2}).columns(["deep"]).tolist()
+        [1, 2]
+        """
+        starts = dict(zip(self.layers, np.cumsum([0, *self.layers.values()]), strict=False))
+        places = [np.arange(self._width(name)) + starts[name] for name in layers]
+        return np.concatenate(places) if places else np.zeros(0, np.int64)
 
     def save(self, path: str | Path) -> None:
         """Write the sums to a file, atomically. Labels must be text, numbers or booleans."""
@@ -140,17 +159,17 @@ class ClassSums:
     @classmethod
     def from_state(cls, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """The inverse of `state`."""
-        sums = cls(dict(header["layers"]))
+        sums = cls(dict(header["layers"]), arrays["prototypes"].dtype.name)
         sums.labels = list(header["labels"])
         sums.counts = np.array(header["counts"], np.int64)
-        sums.prototypes = np.array(arrays["prototypes"], np.float64)
+        sums.prototypes = np.array(arrays["prototypes"])
         return sums
 
     # Private: `_sums_of`, `_accumulate` and `_take` are what a richer kind of sums extends.
 
     def _sums_of(self, x: Floats, y: NDArray[Any]) -> Self:
         """The sums of one chunk."""
-        sums = type(self)(self.layers)
+        sums = self.empty()
         try:
             names, index = np.unique(y, return_inverse=True)
         except TypeError:
@@ -170,9 +189,15 @@ class ClassSums:
                 f"These sums are of different layers: {self.layers} and {other.layers}. "
                 "Only sums of the same layers of the same backbone can be combined."
             )
+        if self.precision != other.precision:
+            raise MismatchError(
+                f"These sums are kept in {self.precision} and in {other.precision}. "
+                "Only sums of the same precision can be combined."
+            )
         labels = united(self.labels, other.labels)
         row = {label: i for i, label in enumerate(labels)}
-        counts, prototypes = np.zeros(len(labels), np.int64), np.zeros((len(labels), self.dim))
+        counts = np.zeros(len(labels), np.int64)
+        prototypes = np.zeros((len(labels), self.dim), self.precision)
         for sums, factor in ((self, 1), (other, sign)):
             rows = [row[label] for label in sums.labels]
             counts[rows] += factor * sums.counts
@@ -192,7 +217,7 @@ class ClassSums:
         return self.layers[name]
 
     def _chunks(self, features: ArrayLike, labels: ArrayLike) -> Iterator[tuple[Floats, NDArray[Any]]]:
-        """Checked float64 pieces of the samples."""
+        """Checked pieces of the samples, in the precision of the sums."""
         x, y = np.asarray(features), np.asarray(labels)
         if x.ndim != 2 or y.ndim != 1:
             raise InputError(
@@ -214,13 +239,14 @@ class ClassSums:
                 f"Features must be finite numbers, but row {bad[0]} holds NaN or infinity ({len(bad)} such)."
             )
         for start in range(0, len(x), CHUNK):
-            yield x[start : start + CHUNK].astype(np.float64), y[start : start + CHUNK]
+            yield x[start : start + CHUNK].astype(self.precision), y[start : start + CHUNK]
 
 
 class GramStatistics(ClassSums):
     """Class sums and the Gram matrix G: all that LayUP ever keeps.
 
-    Memory is 8·(d² + C·d) bytes, whatever the number of samples; learning costs d² operations a sample.
+    Memory is 8·(d² + C·d) bytes (4·(…) in float32), whatever the number of samples; learning costs d²
+    operations a sample.
 
     >>> a, b = GramStatistics(2), GramStatistics(2)
     >>> a.update([[1.0, 0.0]], ["cat"])
@@ -234,9 +260,9 @@ class GramStatistics(ClassSums):
 
     kind = "statistics"
 
-    def __init__(self, layers: Mapping[str, int] | int) -> None:
-        super().__init__(layers)
-        self.gram: Floats = np.zeros((self.dim, self.dim))
+    def __init__(self, layers: Mapping[str, int] | int, precision: str = "float64") -> None:
+        super().__init__(layers, precision)
+        self.gram = np.zeros((self.dim, self.dim), precision)
 
     @property
     def nbytes(self) -> int:
@@ -254,7 +280,8 @@ class GramStatistics(ClassSums):
         before = self.copy()
         super().remove(part)
         # The backbone's float32 rounding may differ between two visits of an image: about 1e-6 of its size.
-        slack = 1e-5 * np.trace(part.gram) + self.dim * np.finfo(float).eps * np.trace(before.gram)
+        rounding = self.dim * np.finfo(self.precision).eps
+        slack = 1e-5 * np.trace(part.gram) + rounding * np.trace(before.gram)
         emptied = list({*part.labels} - {*self.labels})
         left = np.subtract(*(sums.prototypes[np.isin(sums.labels, emptied)] for sums in (before, part)))
         if (left**2).sum() > part.total * slack or not _is_positive(self.within_class_scatter(), slack):
@@ -297,6 +324,12 @@ class GramStatistics(ClassSums):
     def _take(self, source: Self, columns: NDArray[Any]) -> None:
         super()._take(source, columns)
         self.gram = source.gram[np.ix_(columns, columns)]
+
+
+def require_precision(precision: str) -> None:
+    """Refuse what sums cannot be kept in."""
+    if precision not in PRECISIONS:
+        raise unknown_name("precision", precision, PRECISIONS)
 
 
 def united(labels: Sequence[Any], others: Sequence[Any]) -> list[Any]:
