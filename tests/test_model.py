@@ -179,6 +179,23 @@ def test_nearest_means_by_cosine(nano, kind):
     assert model.predict(TEST[0]).tolist() == [model.classes_[i] for i in expected.argmax(axis=1)]
 
 
+@pytest.mark.parametrize("kind", [NMC, LayNMC])
+def test_nearest_means_by_euclidean_distance(nano, kind, tmp_path):
+    model = kind(nano, metric="euclidean")
+    model.learn(*FIRST)
+    model.learn(*SECOND)
+    x, y, test = rows_of(model, BOTH[0]), np.array(BOTH[1]), rows_of(model, TEST[0])
+    means = [x[y == label].mean(axis=0) for label in model.classes_]
+    distances = [[np.linalg.norm(row - mean) for mean in means] for row in test]
+    np.testing.assert_allclose(model.scores(TEST[0]), -np.array(distances), rtol=1e-6)
+    model.save(tmp_path / "m.layup")
+    loaded = kind.load(tmp_path / "m.layup")
+    assert loaded.metric == "euclidean"
+    np.testing.assert_array_equal(loaded.scores(TEST[0]), model.scores(TEST[0]))
+    with pytest.raises(UnknownNameError, match=r"Unknown metric 'cosinus'.*Did you mean 'cosine'"):
+        kind(nano, metric="cosinus").learn(*FIRST)
+
+
 def test_it_learns_something(nano):
     """Else everything above could hold of a model that answers at random."""
     model = LayUP(nano)
@@ -827,6 +844,55 @@ def test_a_file_knows_how_its_backbone_was_made(tmp_path):
     assert loaded.backbone_.preprocessing.size == (64, 64)
 
 
+def without_setting(path, name):
+    """The file as it was before there was such a setting."""
+    header, arrays = storage.read(path, "model")
+    del header["settings"][name]
+    storage.write(path, "model", header, arrays)
+
+
+def test_files_from_before_there_was_a_choice_are_of_what_there_was(nano, make, tmp_path):
+    path = tmp_path / "m.layup"
+    for model, setting, value in (
+        (make(FIRST), "precision", "float64"),
+        (NMC(nano), "metric", "cosine"),
+        (LayNMC(nano, K), "metric", "cosine"),
+    ):
+        if not model.classes_:
+            model.learn(*FIRST)
+        model.save(path)
+        without_setting(path, setting)
+        loaded = type(model).load(path)
+        assert getattr(loaded, setting) == value
+        np.testing.assert_array_equal(loaded.scores(TEST[0]), model.scores(TEST[0]))
+
+
+@pytest.mark.parametrize("lam", [1.0, "search", "gcv"])
+def test_a_model_in_float32_stays_so(make, tmp_path, lam):
+    model = make(FIRST, lam=lam, precision="float32")
+    model.save(tmp_path / "m.layup")
+    loaded = LayUP.load(tmp_path / "m.layup")
+    np.testing.assert_array_equal(loaded.scores(TEST[0]), model.scores(TEST[0]))
+    assert (loaded.precision, loaded.lambda_) == ("float32", model.lambda_)
+    model.learn(*SECOND)
+    loaded.learn(*SECOND)
+    np.testing.assert_array_equal(loaded.scores(TEST[0]), model.scores(TEST[0]))
+    assert loaded.statistics_.gram.dtype == loaded.classifier_.solution_.weights.dtype == np.float32
+    loaded.configure(lam=100.0, balance=False)
+    exact = make(FIRST, SECOND, lam=100.0, balance=False)
+    np.testing.assert_allclose(loaded.scores(TEST[0]), exact.scores(TEST[0]), atol=1e-3)
+    size = (tmp_path / "m.layup").stat().st_size
+    exact.save(tmp_path / "m.layup")
+    assert size < 0.6 * (tmp_path / "m.layup").stat().st_size
+    with pytest.raises(MismatchError, match="float64 and in float32"):
+        exact.merge(make(lesson({8: 2}), precision="float32"))
+
+
+def test_an_unknown_precision_is_refused_with_a_guess(make):
+    with pytest.raises(UnknownNameError, match="Did you mean 'float32'"):
+        make(FIRST, precision="float23")
+
+
 def test_a_changed_backbone_is_refused(make, tmp_path, monkeypatch):
     make(FIRST).save(tmp_path / "m.layup")
 
@@ -895,7 +961,7 @@ def test_what_a_file_says(make, tmp_path, nano):
         "fingerprint": nano.fingerprint,
         "depth": 12,
     }
-    assert header["settings"] == {"k": 2, "lam": 1.0, "balance": True}
+    assert header["settings"] == {"k": 2, "lam": 1.0, "balance": True, "precision": "float64"}
     assert header["labels"] == [name(0), name(1)]
     assert header["counts"] == [6, 5]
     assert header["versions"]["torch"] == torch.__version__

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -69,7 +70,27 @@ class Extraction:
         )
 
 
-class Extractor:
+class FeatureSource(ABC):
+    """What makes rows of features of images: the widths of their blocks by name, and the cache behind it."""
+
+    layers: dict[str, int]
+    cache: FeatureCache | NoCache
+
+    @property
+    def width(self) -> int:
+        """How many values a row has."""
+        return sum(self.layers.values())
+
+    @abstractmethod
+    def stream(self, images: Sequence[ImageSource], title: str = "Reading images") -> Iterator[Extraction]:
+        """Rows in batches of `BATCH` images, in the order given."""
+
+    def extract(self, images: Sequence[ImageSource], title: str = "Reading images") -> Extraction:
+        """All rows at once."""
+        return Extraction.joined(self.stream(images, title), self.width)
+
+
+class Extractor(FeatureSource):
     """Reads layers of a backbone (by default all, and the embedding), by way of a cache.
 
     >>> from PIL import Image
@@ -95,7 +116,6 @@ class Extractor:
         everything[EMBEDDING] = backbone.embedding_width
         starts = dict(zip(everything, np.cumsum([0, *everything.values()]), strict=False))
         self.layers = {name: everything[name] for name in (everything if layers is None else layers)}
-        self.width = sum(self.layers.values())
         self._columns = np.concatenate(
             [starts[name] + np.arange(width) for name, width in self.layers.items()]
         )
@@ -104,10 +124,6 @@ class Extractor:
         self.cache = FeatureCache() if cache is None else cache
         self.workers = workers
         self.progress = progress
-
-    def extract(self, images: Sequence[ImageSource], title: str = "Reading images") -> Extraction:
-        """All rows at once."""
-        return Extraction.joined(self.stream(images, title), self.width)
 
     def stream(self, images: Sequence[ImageSource], title: str = "Reading images") -> Iterator[Extraction]:
         """Rows in batches, in the order given, while other processes decode the next ones."""

@@ -24,7 +24,7 @@ from layup.backbones import Backbone, load_backbone
 from layup.cache import FeatureCache, NoCache
 from layup.classifier import SumsClassifier
 from layup.errors import BadImageError, ForgetError, InputError, MismatchError
-from layup.features import BadImage, Extractor, Rows
+from layup.features import BadImage, Extractor, FeatureSource, Rows
 from layup.first_session import FirstSession, Wanted
 from layup.images import ImageSource, require_one_label_each
 from layup.statistics import Floats
@@ -47,6 +47,15 @@ class Reading(TypedDict, total=False):
     cache: FeatureCache | NoCache | bool
     workers: int | None
     progress: bool | None
+
+
+def extractor_of(backbone: Backbone, layers: Sequence[str], reading: Reading) -> Extractor:
+    """A reader of these layers, in the way that somebody wants images read."""
+    cache = reading.get("cache", True)
+    if isinstance(cache, bool):
+        cache = FeatureCache() if cache else NoCache()
+    workers, progress = reading.get("workers"), reading.get("progress")
+    return Extractor(backbone, layers, cache=cache, workers=workers, progress=progress)
 
 
 @dataclass(frozen=True)
@@ -113,6 +122,10 @@ class ImageModel:
         """The layers that are read."""
         raise NotImplementedError
 
+    def _extractor(self) -> FeatureSource:
+        """What makes rows of images; of a model yet to be tuned, rows of the same layout."""
+        return self._reader(self.backbone_)
+
     def _classifier(self) -> SumsClassifier:
         """An empty classifier with this model's settings."""
         raise NotImplementedError
@@ -124,6 +137,11 @@ class ImageModel:
 
     def _chosen(self) -> dict[str, Any]:
         """What was chosen while learning, besides the sums, as JSON."""
+        return {}
+
+    @property
+    def in_force_(self) -> dict[str, Any]:
+        """What answers depend on besides the sums, as JSON: λ, if there is one."""
         return {}
 
     def _adopt_merged(self, sums: Any, other: Self) -> None:
@@ -164,7 +182,7 @@ class ImageModel:
             lesson, _ = self._visit(images, labels, strict, "Learning", keep)
             self.classifier_.partial_fit(np.concatenate(rows), names)
         else:
-            sums = self._empty_sums()
+            sums = self.statistics_.empty()
             lesson, _ = self._visit(images, labels, strict, "Learning", sums.update)
             self.classifier_.absorb(sums)
         self.lessons.append(lesson.id)
@@ -176,7 +194,7 @@ class ImageModel:
         A class with no image left disappears. Cached features of the images are deleted as well. What an
         adapter was tuned to in the first lesson cannot be un-learned: only the sums can.
         """
-        sums = self._empty_sums()
+        sums = self.statistics_.empty()
         lesson, digests = self._visit(images, labels, strict, "Forgetting", sums.update)
         self.classifier_.adopt(self.statistics_ - sums)
         self.lessons.append(lesson.id)
@@ -345,22 +363,22 @@ class ImageModel:
         return loaded
 
     @cached_property
-    def extractor_(self) -> Extractor:
+    def extractor_(self) -> FeatureSource:
         """The reader of images."""
-        cache = self.reading.get("cache", True)
-        if isinstance(cache, bool):
-            cache = FeatureCache() if cache else NoCache()
-        workers, progress = self.reading.get("workers"), self.reading.get("progress")
-        return Extractor(self.backbone_, self._layers(), cache=cache, workers=workers, progress=progress)
+        return self._extractor()
 
     @cached_property
     def classifier_(self) -> SumsClassifier:
         """The classifier on feature vectors, empty at first."""
         classifier = self._classifier()
-        classifier.adopt(classifier.sums(self.extractor_.layers))
+        classifier.adopt(classifier.empty(self.extractor_.layers))
         return classifier
 
     # ---- the rest is private
+
+    def _reader(self, backbone: Backbone) -> Extractor:
+        """A reader of this model's layers of a backbone."""
+        return extractor_of(backbone, self._layers(), self.reading)
 
     def _adapt(
         self,
@@ -385,9 +403,6 @@ class ImageModel:
         self.__dict__.pop("extractor_", None)
         self.__dict__["backbone_"] = adapted
         self._made_with = None
-
-    def _empty_sums(self) -> Any:
-        return self.classifier_.sums(self.statistics_.layers)
 
     def _visit(
         self,
