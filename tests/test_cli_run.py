@@ -200,6 +200,53 @@ def test_every_method_runs(quick, here, method):
     assert f"cil, {method}, seed" in result.out
 
 
+def test_options_of_a_method_are_given_by_name(quick, here):
+    quick("folder:photos", "--tasks", 2, "--method", "ranpac", "--adapt", "none", "--option", "width=32")
+    options = the_record(here / "results").run["options"]
+    assert (options["width"], options["lam"]) == (32, "search")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "adapter"),
+    [
+        (("--method", "nmc"), None),
+        (("--method", "nmc+fsa"), "adaptformer"),
+        (("--method", "nmc+fsa", "--adapt", "ssf"), "ssf"),
+        (("--method", "adam"), "adaptformer"),
+        (("--method", "fsa+lda"), "adaptformer"),
+        (("--method", "fsa+lda", "--adapt", "none"), None),
+        (("--method", "fsa+lda", "--setting", "ocl"), None),
+    ],
+)
+def test_a_method_adapts_as_is_usual_for_it_unless_told_otherwise(quick, here, arguments, adapter):
+    tuning = ("--epochs", 1) if adapter else ()
+    quick("folder:photos", "--tasks", 2, *arguments, *tuning)
+    session = the_record(here / "results").run["adapter"]
+    assert (session and session["adapter"]["name"]) == adapter
+    assert session is None or (session["epochs"], session["seed"]) == (1, 1993)
+
+
+def test_epochs_and_rate_of_a_method_that_trains_are_its_own(quick, here):
+    result = quick(
+        "folder:photos", "--tasks", 2, "--method", "l2p", "--epochs", 1, "--learning-rate", 0.01
+    )
+    record = the_record(here / "results")
+    assert (record.run["options"]["epochs"], record.run["options"]["learning_rate"]) == (1, 0.01)
+    assert record.run["adapter"] is None
+    assert all(len(step.chosen["losses"]) == 1 for step in record.steps)
+    assert record.steps[0].training_passes == 2 * 8
+    assert "folder:photos, cil, l2p, seed 1993" in result.out
+
+
+def test_a_method_that_learns_at_once_has_one_task_however_they_are_cut(quick, here):
+    for tasks in (2, 4):
+        quick("folder:photos", "--tasks", tasks, "--method", "joint-probe", "--epochs", 2)
+    record = the_record(here / "results")  # the second run found the first one's record
+    assert [task.name for task in record.tasks] == ["all"]
+    assert record.tasks[0].train == 4 * CLASSES
+    assert "tasks" not in record.run
+
+
 def test_domains_are_run_one_after_another_by_default(quick, here):
     result = quick("domains:styles", "--k", 1)
     record = the_record(here / "results")

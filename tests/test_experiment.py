@@ -39,7 +39,7 @@ from layup.errors import DamagedFileError, InputError, StorageError, TaskOverErr
 from layup.experiment import Experiment, prepared, run
 from layup.first_session import PRESETS
 from layup.images import image_digest
-from layup.methods import METHODS, DepthsMethod, Learner, Report, Setup, method_from
+from layup.methods import METHODS, DepthsMethod, Learner, Report, Setup, method_class, method_from
 from layup.methods.models import ModelLearner
 from layup.results import SCHEMA
 from layup.scenarios import Scenario, class_incremental, domain_incremental, online
@@ -281,8 +281,13 @@ class TimedFile(os.PathLike):
         return str(self.path)
 
 
-@pytest.mark.parametrize("setting", ["cil", "dil", "ocl"])
-@pytest.mark.parametrize("method", [*METHODS, "depths"])
+@pytest.mark.parametrize(
+    ("method", "setting"),
+    [
+        *((name, setting) for name in METHODS for setting in method_class(name).settings if name != "aper"),
+        *(("depths", setting) for setting in ("cil", "dil", "ocl")),
+    ],
+)
 def test_no_method_touches_tests_while_learning_or_a_task_that_is_over(
     method, setting, nano, features, tmp_path
 ):
@@ -301,6 +306,9 @@ def test_no_method_touches_tests_while_learning_or_a_task_that_is_over(
         scenario = domain_incremental(dataset)
     else:
         scenario = (online if setting == "ocl" else class_incremental)(dataset, 2)
+    kind = DepthsMethod if method == "depths" else method_class(method)
+    scenario = scenario.at_once() if kind.at_once else scenario
+    tasks = len(scenario.tasks)
     for number, task in enumerate(scenario.tasks):
         for place in task.train:
             dataset.train.images[place].time = f"task {number}"
@@ -320,12 +328,13 @@ def test_no_method_touches_tests_while_learning_or_a_task_that_is_over(
         def reports(self):
             return self.inner.reports()
 
-    setup = Setup(nano, setting, reading={"cache": features})
-    options = {} if method == "nmc" else {"k": 2}
-    chosen = DepthsMethod((1, 2)) if method == "depths" else method_from(method, options)
+    session = FirstSession("ssf", epochs=1) if kind.adapts and setting != "ocl" else None
+    setup = Setup(nano, setting, session, reading={"cache": features}, tasks=tasks)
+    options = {"depths": (1, 2), "k": 2, "width": 16, "epochs": 1, "batch_size": 8}
+    chosen = kind.with_options({n: value for n, value in options.items() if n in kind.option_names()})
     events = list(run(Clocked(chosen.begin(setup)), scenario))
-    assert len(events) == 2
-    assert clock.count("test") == 2
+    assert len(events) == tasks
+    assert clock.count("test") == tasks
     with pytest.raises(AssertionError, match=r"was opened in test"):
         image_digest(dataset.train.images[0])
 

@@ -41,6 +41,21 @@ def made(
     return Dataset("made", names, part("train", train), part("test", test), domains, **facts)
 
 
+def test_all_tasks_at_once_have_all_images_and_forget_how_they_were_cut():
+    dataset = made(classes=6, domains=STYLES)
+    for scenario in (class_incremental(dataset, 3, per_class=2), domain_incremental(dataset, per_class=2)):
+        joined = scenario.at_once()
+        [task] = joined.tasks
+        for part in ("train", "test"):
+            places = np.concatenate([getattr(each, part) for each in scenario.tasks])
+            assert getattr(task, part).tolist() == sorted(places)
+        assert task.classes == scenario.class_order
+        assert joined.cut == {"per_class": 2}
+        assert (joined.setting, joined.seed) == (scenario.setting, scenario.seed)
+        assert joined.asked(0).tolist() == task.test.tolist()
+    assert class_incremental(dataset, 3).at_once().cut == class_incremental(dataset, 2).at_once().cut
+
+
 def taught(scenario: Scenario, task: int) -> list[Any]:
     return [image for lesson in scenario.lessons(task) for image in lesson.images]
 

@@ -54,11 +54,11 @@ def print_json(value: object) -> None:
     sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A table: the first column of text on the left, numbers and answers on the right."""
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]], texts: int = 1) -> None:
+    """A table: as many columns of text on the left, numbers and answers on the right."""
     drawn = Table()
     for i, column in enumerate(columns):
-        drawn.add_column(column, justify="left" if i == 0 else "right", overflow="fold")
+        drawn.add_column(column, justify="left" if i < texts else "right", overflow="fold")
     shown = rows[:MANY] if out.is_terminal else rows  # a file can hold them all
     for row in shown:
         drawn.add_row(*map(escape, row))
@@ -253,11 +253,12 @@ def information(header: Mapping[str, Any], path: Path) -> None:
     }
     if adapted := header["backbone"].get("adapted"):
         values |= _adaptation(adapted)
-    if "k" in settings:
+    if settings.get("k") is not None:
         values["k"] = share(settings["k"], header["backbone"]["depth"])
-    if "lam" in settings:
+    if "lambda" in header:
         chosen = "from the sums, when needed" if header["lambda"] is None else f"{header['lambda']:g}"
         values["λ"] = f"{chosen} (rule: {settings['lam']})"
+    if "balance" in settings:
         values["balance"] = "on" if settings["balance"] else "off"
     values["learned"] = (
         f"{sum(counts.values()):,} images of {len(counts):,} classes; lessons: {len(header['lessons'])}"

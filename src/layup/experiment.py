@@ -5,8 +5,9 @@ that leaves records: it knows what decides the numbers, goes on where it was kil
 
 In its folder a finished run is one file, NAME.json. An unfinished one has a folder, unfinished/NAME, with
 the records so far and the learner as it was after the last task that they know of: a new learner is written
-beside the old one, and counts from the moment that the records name it. What a first session has tuned is in
-sessions/, where every run finds it that begins with the same task.
+beside the old one, and counts from the moment that the records name it. What methods that train have of the
+current lesson is there as well. What a first session has tuned is in sessions/, where every run finds it that
+begins with the same task.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from layup.scenarios import LentImages, Places, Scenario
 UNFINISHED = "unfinished"
 SESSIONS = "sessions"
 PROGRESS = "progress.json"
+LESSON = "lesson.layup"
 
 
 @dataclass(frozen=True)
@@ -138,6 +140,8 @@ class Experiment:
         if self.session is not None and isinstance(self.session.adapter, str):
             chosen = replace(self.session, adapter=usual_adapter(self.backbone.network))
             object.__setattr__(self, "session", chosen)
+        if self.method.at_once:
+            object.__setattr__(self, "scenario", self.scenario.at_once())
         object.__setattr__(self, "method", self.method.settled(self.setup))
 
     @property
@@ -153,7 +157,15 @@ class Experiment:
                 "versions": machine.versions(),
             }
             checkpoint = self.folder / SESSIONS / f"{_digest(decides)}.layup"
-        return Setup(self.backbone, self.scenario.setting, self.session, checkpoint, self.reading)
+        return Setup(
+            self.backbone,
+            self.scenario.setting,
+            self.session,
+            checkpoint,
+            self.reading,
+            seed=self.scenario.seed,
+            tasks=len(self.scenario.tasks),
+        )
 
     @cached_property
     def blank(self) -> dict[str, Record]:
@@ -165,7 +177,7 @@ class Experiment:
             "dataset": _without_folders(dataset.name),
             "data": dataset.fingerprint,
             "setting": scenario.setting,
-            "tasks": len(scenario.tasks),
+            **({} if self.method.at_once else {"tasks": len(scenario.tasks)}),
             **scenario.cut,
             "batch": scenario.batch,
             "seed": scenario.seed,
@@ -267,19 +279,20 @@ class Experiment:
     def _resumed(self, place: Path) -> tuple[dict[str, Record], Learner]:
         """The records and the learner as an earlier run has left them, or both blank."""
         file = place / PROGRESS
+        setup = replace(self.setup, scratch=place / LESSON)
         if file.exists():
             try:
                 progress = json.loads(file.read_text("utf-8"))
                 records = {name: Record.from_dict(progress["records"][name]) for name in self.blank}
                 # One record is of one version: what another has begun is begun anew.
                 if all(record.versions == machine.versions() for record in records.values()):
-                    return records, self.method.resume(self.setup, place / progress["learner"])
+                    return records, self.method.resume(setup, place / progress["learner"])
             except (ValueError, TypeError, KeyError, LayupError) as error:
                 why = str(error).rstrip(".") if isinstance(error, LayupError) else f"{PROGRESS} is damaged"
                 raise DamagedFileError(
                     f"The unfinished run in '{place}' cannot go on: {why}. Give --again to begin anew."
                 ) from error
-        return dict(self.blank), self.method.begin(self.setup)
+        return dict(self.blank), self.method.begin(setup)
 
 
 def prepared(backbone: Backbone, preset: str) -> Backbone:

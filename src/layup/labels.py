@@ -34,12 +34,16 @@ DETAIL_OF = {
 }
 
 
+# How long a method was trained is told always: it is the first thing that is cut, and the first to ask about.
+ALWAYS = ("options.epochs",)
+
+
 def labels(runs: Sequence[Mapping[str, Any]]) -> list[str]:
     """A short label for each of several different runs: its method, and what sets it apart from the others.
 
     >>> runs = [{"method": "layup", "tasks": 5, "options": {"k": k, "balance": True}} for k in (1, 6)]
-    >>> labels([*runs, {"method": "nmc", "tasks": 5, "options": {}}])
-    ['layup k=1', 'layup k=6', 'nmc']
+    >>> labels([*runs, {"method": "nmc", "options": {}}, {"method": "l2p", "options": {"epochs": 5}}])
+    ['layup k=1', 'layup k=6', 'nmc', 'l2p epochs=5']
     """
     facts = [facts_of(without_seeds(run)) for run in runs]
     _shorten_backbones(facts)
@@ -53,7 +57,7 @@ def labels(runs: Sequence[Mapping[str, Any]]) -> list[str]:
                 for other in facts
                 if key in other and all(_same(other, own, parent) for parent in parents)
             ]
-            if key in own and any(not _same(other, own, key) for other in alike):
+            if key in own and (key in ALWAYS or any(not _same(other, own, key) for other in alike)):
                 words[i].append(_word(key, own[key]))
     found = [_joined(each) for each in words]
     # What one has and another lacks tells nothing of most, but may be all that tells two apart.

@@ -133,6 +133,19 @@ class Scenario:
         last = len(self.tasks) if self.setting == "dil" else task + 1
         return np.sort(np.concatenate([each.test for each in self.tasks[:last]]))
 
+    def at_once(self) -> Scenario:
+        """All tasks as one: not continual at all, but what can be reached at best.
+
+        >>> from layup.datasets import load_dataset
+        >>> [len(task.classes) for task in class_incremental(load_dataset("digits"), 5).at_once().tasks]
+        [10]
+        """
+        train = np.sort(np.concatenate([task.train for task in self.tasks]))
+        test = np.sort(np.concatenate([task.test for task in self.tasks]))
+        # How the tasks would have been cut has no part in it.
+        cut = {name: value for name, value in self.cut.items() if name == "per_class"}
+        return replace(self, tasks=(Task("all", self.class_order, train, test),), cut=cut)
+
     @property
     def test_tasks(self) -> Places:
         """The task that each test image belongs to."""

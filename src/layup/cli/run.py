@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from layup.results import Record
 
 SHUFFLED = "shuffled"
+WITH_SESSION = "+fsa"
+NO_SESSION = "none"
 CLASSES = ("cil", "ocl")
 KNOWN_TO = {
     "tasks": SETTINGS,
@@ -44,7 +46,13 @@ def run(
         str | None,
         typer.Option(help="cil (new classes), dil (new domains) or ocl (a stream). Default: by dataset."),
     ] = None,
-    method: Annotated[str, typer.Option(help="layup, nmc or laynmc.")] = "layup",
+    method: Annotated[
+        str, typer.Option(help="A name that `layup methods` lists; NAME+fsa adapts the network first.")
+    ] = "layup",
+    option: Annotated[
+        list[str] | None,
+        typer.Option(help="An option of the method, as NAME=VALUE; `layup methods NAME` lists them."),
+    ] = None,
     tasks: Annotated[int | None, typer.Option(help="How many tasks. Default: as usual for the data.")] = None,
     seed: Annotated[
         str, typer.Option(help="Of the order of classes, or several: 1993,1994 or 1993-1995.")
@@ -68,7 +76,10 @@ def run(
     ] = None,
     adapt: Annotated[
         str | None,
-        typer.Option(help="Tune the network to the first task: auto, adaptformer, ssf, vpt, lora or full."),
+        typer.Option(
+            help="Tune the network to the first task: auto, adaptformer, ssf, vpt, lora, full; or none. "
+            "Default: as usual for the method."
+        ),
     ] = None,
     preset: Annotated[
         str,
@@ -76,8 +87,11 @@ def run(
             help="How images are made ready and networks tuned: default, paper, official (shuffles VTAB)."
         ),
     ] = "default",
-    epochs: Annotated[int | None, typer.Option(help="Passes over the first task when tuning.", min=1)] = None,
-    learning_rate: Annotated[float | None, typer.Option(help="How fast to tune.")] = None,
+    epochs: Annotated[
+        int | None,
+        typer.Option(help="Passes over the first task when tuning, or over every task.", min=1),
+    ] = None,
+    learning_rate: Annotated[float | None, typer.Option(help="How fast to tune, or to train.")] = None,
     adapter_seed: Annotated[
         int | None, typer.Option(help="Of all that is random when tuning. Default: as --seed.", min=0)
     ] = None,
@@ -118,6 +132,8 @@ def run(
     layup run --dataset digits --k 1,6 --seed 1993-1995
     layup run --dataset digits-styles --setting dil --method nmc
     layup run --dataset digits --setting ocl --batch 1 --lam 1
+    layup run --dataset digits --method ranpac --option width=2000
+    layup run --dataset digits --backbone vit-nano --method l2p --epochs 2
     layup run --dataset folder:photos --tasks 5      photos/{train,test}/CLASS
     layup run --dataset cifar100 --tasks 10 --seed 1993 --adapt adaptformer \\
         --backbone vit_base_patch16_224.augreg2_in21k_ft_in1k
@@ -129,14 +145,19 @@ def run(
     from layup.backbones import load_backbone
     from layup.datasets import load_dataset
     from layup.experiment import Experiment, prepared
-    from layup.methods import DepthsMethod, method_from
+    from layup.methods import DepthsMethod, method_class
 
-    if adapter_seed is not None and adapt is None:
-        raise InputError("--adapter-seed says how to tune the network: it needs --adapt.")
+    if method.endswith(WITH_SESSION):
+        method, adapt = method.removesuffix(WITH_SESSION), adapt or "auto"
+    kind = method_class(method)
     depths = None if k is None else _numbers(k, "--k", "6 or 1,6 or 1-12")
     options: dict[str, Any] = {"k": depths and depths[0], "lam": number_or_rule(lam), "balance": balance}
+    tuning: dict[str, Any] = {"epochs": epochs, "learning_rate": learning_rate}
+    if tuning.keys() <= {*kind.option_names()}:  # it trains itself, and so needs no session
+        options, tuning = {**options, **tuning}, {}
     given = {name: value for name, value in options.items() if value is not None}
-    chosen = method_from(method, given)
+    given |= kind.option_values(option or [])
+    chosen = kind.with_options(given)
     if depths and len(depths) > 1:
         if method != "layup":
             raise InputError(f"Several --k at once are for the method 'layup', not for {method!r}. Give one.")
@@ -157,12 +178,13 @@ def run(
     }
     for number in _numbers(seed, "--seed", "1993 or 1993-1995"):
         scenario = _scenario(loaded, setting, number, preset, wishes)
+        usual = "auto" if kind.adapts and scenario.setting != "ocl" else NO_SESSION
+        adapter = adapt or usual
         session = first_session(
-            adapt,
-            preset=preset if adapt else None,
-            epochs=epochs,
-            learning_rate=learning_rate,
-            seed=None if adapt is None else number if adapter_seed is None else adapter_seed,
+            None if adapter == NO_SESSION else adapter,
+            preset=None if adapter == NO_SESSION else preset,
+            seed=number if adapter != NO_SESSION and adapter_seed is None else adapter_seed,
+            **tuning,
         )
         reading: Reading = {"cache": not no_cache, "workers": workers}
         _show(Experiment(scenario, chosen, network, out, session, preset, reading), again)

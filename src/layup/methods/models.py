@@ -1,4 +1,4 @@
-"""LayUP and the nearest-mean classifiers, as `layup.model` has them."""
+"""What the methods that are models share: a learner, and how their options are settled."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from layup.errors import InputError
 from layup.image_model import ImageModel
 from layup.images import ImageSource
 from layup.methods.learner import ONLY, Learner, Method, Report, Setup
-from layup.model import NMC, LayNMC, LayUP
+
+NOT_RECORDED = {"precision": "float64", "metric": "cosine"}
+"""Options that came after the first records, as they were in these. Left out, so that those stay in force."""
 
 
 class ModelLearner(Learner):
@@ -38,9 +40,8 @@ class ModelLearner(Learner):
 
     def reports(self) -> dict[str, Report]:
         """λ, if there is one, how the backbone was adapted, and the size of all that is kept."""
-        chosen = {"lambda": self.model.lambda_} if isinstance(self.model, LayUP) else {}
         size = self.model.statistics_.nbytes + self.tuned_bytes
-        return {ONLY: Report({**chosen, **self.adaptation()}, size)}
+        return {ONLY: Report({**self.model.in_force_, **self.adaptation()}, size)}
 
     def adaptation(self) -> dict[str, Any]:
         """After the first lesson, how it adapted the backbone, if it did: every epoch, and which was kept."""
@@ -63,36 +64,35 @@ class ModelLearner(Learner):
 
 @dataclass(frozen=True)
 class ModelMethod(Method):
-    """What the methods of this file share."""
+    """A method that is a model of images, made with its options."""
 
     model: ClassVar[type[ImageModel]]
+    learner: ClassVar[type[ModelLearner]] = ModelLearner
+
+    def options(self) -> dict[str, Any]:
+        """The options, as JSON; without those that came later, where they change nothing."""
+        given = super().options().items()
+        return {name: value for name, value in given if NOT_RECORDED.get(name) != value}
 
     def begin(self, setup: Setup) -> Learner:
         """A learner that knows nothing yet."""
-        options = self.settled(setup).options()
-        model = self.model(setup.backbone, adapter=setup.session, **options, **setup.reading)
-        return ModelLearner(model, setup.checkpoint)
+        arguments = self.settled(setup).arguments(setup)
+        model = self.model(setup.backbone, adapter=setup.session, **arguments, **setup.reading)
+        return self.learner(model, setup.checkpoint)
 
     def resume(self, setup: Setup, path: Path) -> Learner:
         """The learner that was saved."""
         model = self.model.load(path, backbone=setup.backbone, **setup.reading)
-        return ModelLearner(model, setup.checkpoint)
+        return self.learner(model, setup.checkpoint)
+
+    def arguments(self, setup: Setup) -> dict[str, Any]:
+        """What the model is made with, once all is settled."""
+        return self.options()
 
 
 @dataclass(frozen=True)
-class LayUPMethod(ModelMethod):
-    """The paper's method: ridge classification on the concatenated last k layers.
-
-    s_y = Φᵀ (G + λI)⁻¹ c_y, with Φ of width d, the sum of the layers' widths. It keeps d² + C·d float64
-    values; a lesson costs d² operations a sample and, where λ is searched, four eigendecompositions.
-
-    k: how many of the last layers; by default the backbone's own.
-    lam: "search", "gcv" or a number; by default "search", and "gcv" on a stream, which cannot be searched.
-    balance: treat classes of different size alike; off by default here, as in the paper.
-    """
-
-    name = "layup"
-    model = LayUP
+class RidgeOfLayersMethod(ModelMethod):
+    """What ridge classifiers of the last k layers share: their options, and how these are settled."""
 
     k: int | None = None
     lam: float | str | None = None
@@ -108,7 +108,7 @@ def settled_depth(k: int | None, setup: Setup) -> int:
     return len(setup.backbone.last(setup.backbone.default_k if k is None else k))
 
 
-def settled_rule(lam: float | str | None, setting: str) -> float | str:
+def settled_rule(lam: float | str | None, setting: str, on_a_stream: float | str = "gcv") -> float | str:
     """The rule for λ: the one that was asked for, or the usual one of the setting.
 
     >>> settled_rule(None, "cil"), settled_rule(None, "ocl"), settled_rule(1.0, "ocl")
@@ -119,29 +119,7 @@ def settled_rule(lam: float | str | None, setting: str) -> float | str:
             "λ cannot be searched in the online setting: that takes several passes over a task, and a stream "
             "has but one. Use gcv, or a number such as 1 (the paper uses 0 and 1)."
         )
-    usual = "gcv" if setting == "ocl" else "search"
+    usual = on_a_stream if setting == "ocl" else "search"
     rule = usual if lam is None else lam
     require_rule(rule)
     return rule
-
-
-@dataclass(frozen=True)
-class LayNMCMethod(ModelMethod):
-    """Nearest mean, by cosine, of the concatenated last k layers. It keeps C·d values."""
-
-    name = "laynmc"
-    model = LayNMC
-
-    k: int | None = None
-
-    def settled(self, setup: Setup) -> Self:
-        """K decided."""
-        return replace(self, k=settled_depth(self.k, setup))
-
-
-@dataclass(frozen=True)
-class NMCMethod(ModelMethod):
-    """Nearest mean, by cosine, of the network's final embedding. It keeps C values of its width."""
-
-    name = "nmc"
-    model = NMC

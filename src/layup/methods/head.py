@@ -1,0 +1,68 @@
+"""A classifier on embeddings that grows as classes arrive, for methods that train."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+
+class GrowingHead:
+    """A row of weights and a bias for each class, in order of arrival.
+
+    Each row is a parameter by itself, so that a task can train the rows of its own classes and no others:
+    no momentum and no decay moves the rest.
+
+    >>> head = GrowingHead(4)
+    >>> head.grow(["cat", "dog"])
+    >>> head.grow(["cat", "ant"])
+    >>> head.classes, head(torch.ones(3, 4), ["dog", "ant"]).shape
+    (['cat', 'dog', 'ant'], torch.Size([3, 2]))
+    """
+
+    def __init__(self, width: int, device: torch.device | None = None) -> None:
+        self.width = width
+        self.device = device
+        self._rows: dict[str, nn.Parameter] = {}
+
+    @property
+    def classes(self) -> list[str]:
+        """All classes, in order of arrival."""
+        return list(self._rows)
+
+    def grow(self, classes: Iterable[str]) -> None:
+        """Make rows for those classes that have none, at random as torch's linear layers begin."""
+        bound = 1 / math.sqrt(self.width)
+        for name in classes:
+            if name not in self._rows:
+                row = torch.empty(self.width + 1).uniform_(-bound, bound)
+                self._rows[name] = nn.Parameter(row.to(self.device))
+
+    def rows(self, classes: Sequence[str]) -> list[nn.Parameter]:
+        """The parameters of these classes."""
+        return [self._rows[name] for name in classes]
+
+    def __call__(self, embedding: Tensor, classes: Sequence[str] | None = None) -> Tensor:
+        """(B, width) → (B, classes): scores of these classes, by default of all."""
+        rows = torch.stack([*self.rows(self.classes if classes is None else classes)])
+        return functional.linear(embedding, rows[:, :-1], rows[:, -1])
+
+    def values(self) -> Tensor:
+        """All rows (C, width + 1), weights and then the bias."""
+        rows = [row.detach() for row in self._rows.values()]
+        return torch.stack(rows) if rows else torch.zeros(0, self.width + 1)
+
+    def take(self, classes: Sequence[str], values: Tensor) -> None:
+        """Become a head of these classes with these values."""
+        self._rows = {
+            name: nn.Parameter(row.clone().to(self.device)) for name, row in zip(classes, values, strict=True)
+        }
+
+    def copy(self) -> GrowingHead:
+        """Another head with the same values, which can be trained by itself."""
+        other = GrowingHead(self.width, self.device)
+        other.take(self.classes, self.values())
+        return other
