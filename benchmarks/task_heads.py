@@ -3,21 +3,21 @@
     python -m benchmarks.task_heads [--data ../shared/data] [--backbone vit-nano] [--seed 0]
 
 Prompt methods train a head for every task with cross-entropy over the task's own classes, and prompts. Here
-is the same without any prompt, on the network's final embeddings: what such heads can tell apart at all. Beside
-it the same heads trained with cross-entropy over all classes so far, as in sequential fine-tuning. "within
-tasks" is the accuracy if it were told which task an image is of.
+is the same without any prompt, on the network's final embeddings: what such heads can tell apart at all.
+Beside it the same heads trained with cross-entropy over all classes so far, as in sequential fine-tuning.
+"within tasks" is the accuracy if it were told which task an image is of.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 import torch
-from torch import Tensor
-from torch.nn import functional
+from torch import Tensor, nn
 
 from benchmarks.choices import HERE, unpack
 from layup import console
@@ -33,15 +33,15 @@ from layup.seeds import seeded
 TASKS = 10
 BATCH = 16
 
+Optimizer: TypeAlias = Callable[[list[nn.Parameter]], torch.optim.Optimizer]
+OPTIMIZERS: dict[str, Optimizer] = {
+    "SGD 0.003": lambda rows: torch.optim.SGD(rows, 0.003, momentum=0.9),
+    "Adam 0.001": lambda rows: torch.optim.Adam(rows, 0.001),
+    "Adam 0.01": lambda rows: torch.optim.Adam(rows, 0.01),
+}
 
-def trained(
-    rows: Tensor,
-    scenario: Scenario,
-    optimizer: type[torch.optim.Optimizer],
-    epochs: int,
-    own: bool,
-    **how: float,
-) -> GrowingHead:
+
+def trained(rows: Tensor, scenario: Scenario, optimizer: Optimizer, epochs: int, own: bool) -> GrowingHead:
     """A head that has learned task after task, each over its own classes or over all so far."""
     head = GrowingHead(rows.shape[1])
     for task in scenario.tasks:
@@ -49,7 +49,7 @@ def trained(
         places = {name: place for place, name in enumerate(head.classes)}
         targets = torch.tensor([places[scenario.dataset.train.labels[i]] for i in task.train])
         classes = list(task.classes) if own else head.classes
-        steps = optimizer(head.rows(classes), **how)
+        steps = optimizer(head.rows(classes))
         for _ in range(epochs):
             for batch in torch.split(torch.randperm(len(targets)), BATCH):
                 loss = own_classes_loss(head, rows[task.train[batch]], targets[batch], classes)
@@ -64,7 +64,8 @@ def accuracies(
 ) -> tuple[float, float]:
     """The average accuracy over tasks, and that within them."""
     labels = np.array(truth)
-    over_all, within = [], []
+    over_all: list[float] = []
+    within: list[float] = []
     for task in scenario.tasks:
         own = rows[task.test]
         for found, classes in ((over_all, head.classes), (within, list(task.classes))):
@@ -88,14 +89,10 @@ def main() -> None:
     )
     shown = []
     for own in (True, False):
-        for name, kind, how in (
-            ("SGD 0.003", torch.optim.SGD, {"lr": 0.003, "momentum": 0.9}),
-            ("Adam 0.001", torch.optim.Adam, {"lr": 0.001}),
-            ("Adam 0.01", torch.optim.Adam, {"lr": 0.01}),
-        ):
+        for name, optimizer in OPTIMIZERS.items():
             for epochs in (5, 30):
                 with seeded(chosen.seed):
-                    head = trained(train, scenario, kind, epochs, own, **how)
+                    head = trained(train, scenario, optimizer, epochs, own)
                 numbers = accuracies(head, test, dataset.test.labels, scenario)
                 shown.append(
                     ["the task's" if own else "all so far", name, str(epochs), *(f"{n:.3f}" for n in numbers)]

@@ -50,7 +50,7 @@ def labels(runs: Sequence[Mapping[str, Any]]) -> list[str]:
     keys = sorted(dict.fromkeys(key for own in facts for key in own), key=_rank)
     words = [[str(own.get("method", "run"))] for own in facts]
     for key in keys:
-        parents = DETAIL_OF.get(key, ("adapter",) if key.startswith("adapter.") else ())
+        parents = _parents(key)
         for i, own in enumerate(facts):
             alike = [
                 other
@@ -64,7 +64,7 @@ def labels(runs: Sequence[Mapping[str, Any]]) -> list[str]:
     for i, own in enumerate(facts):
         twins = [j for j, label in enumerate(found) if label == found[i]]
         lacking = [key for key in keys if any(not _same(facts[j], own, key) for j in twins)]
-        words[i] += [_word(key, own.get(key)) or f"no {key.rpartition('.')[2]}" for key in lacking]
+        words[i] += [_word(key, own.get(key)) for key in lacking]
     found = [_joined(each) for each in words]
     return [
         label if found.count(label) == 1 else f"{label} ({found[: i + 1].count(label)})"
@@ -97,6 +97,13 @@ def _shorten_backbones(facts: Sequence[dict[str, Any]]) -> None:
         for own in facts:
             if "backbone.name" in own:
                 own["backbone.name"] = str(own["backbone.name"]).partition(".")[2]
+
+
+def _parents(key: str) -> tuple[str, ...]:
+    """What a detail is a detail of. Other methods' options are of no interest, but for k, which all share."""
+    if key.startswith("options.") and key != "options.k":
+        return ("method",)
+    return DETAIL_OF.get(key, ("adapter",) if key.startswith("adapter.") else ())
 
 
 def _rank(key: str) -> int:
