@@ -1,9 +1,9 @@
 """Which learning rate suits a method that trains? Asked of a part of the first task that is held out.
 
     python -m benchmarks.tuning l2p 0.001 0.003 0.01 [--option epochs=5 ...] [--data ../shared/data]
-                                [--backbone vit-nano] [--seed 1993]
+                                [--backbone vit-nano] [--seed 1993] [--tasks 10]
 
-The first of ten tasks of the CIFAR-100 subset is split as a first session does it: a fifth of every class is
+The first task of the CIFAR-100 subset is split as a first session does it: a fifth of every class is
 held out. The method learns the rest with each rate, and is asked what was held out. Prints accuracy, the loss
 of the last epoch, and seconds.
 """
@@ -27,8 +27,6 @@ from layup.methods import Setup, method_class
 from layup.methods.learner import ONLY
 from layup.scenarios import class_incremental
 
-TASKS = 10
-
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
@@ -38,9 +36,10 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--backbone", default="vit-nano")
     parser.add_argument("--seed", type=int, default=1993)
+    parser.add_argument("--tasks", type=int, default=10, help="1 for methods that learn all at once")
     chosen = parser.parse_args()
     dataset = load_dataset(f"folder:{unpack(chosen.data, 'cifar100-subset')}")
-    scenario = class_incremental(dataset, TASKS, chosen.seed)
+    scenario = class_incremental(dataset, chosen.tasks, chosen.seed)
     backbone = load_backbone(chosen.backbone)
     places = scenario.tasks[0].train
     images, labels = (np.array(part, object)[places] for part in (dataset.train.images, dataset.train.labels))
@@ -52,7 +51,7 @@ def main() -> None:
             "cil",
             reading={"cache": FeatureCache(HERE / "cache")},
             seed=chosen.seed,
-            tasks=TASKS,
+            tasks=chosen.tasks,
         )
         kind = method_class(chosen.method)
         options = {**kind.option_values(chosen.option), "learning_rate": rate}
