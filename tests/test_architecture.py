@@ -81,6 +81,7 @@ MAY_IMPORT = {
         "training",
         "progress",
     },
+    "checks": {"errors", "registry", "images", "features", "image_model", "datasets", "scenarios", "methods"},
     "machine": set(),
     "results": {"errors", "storage", "metrics"},
     "labels": set(),

@@ -227,9 +227,7 @@ def test_a_method_adapts_as_is_usual_for_it_unless_told_otherwise(quick, here, a
 
 
 def test_epochs_and_rate_of_a_method_that_trains_are_its_own(quick, here):
-    result = quick(
-        "folder:photos", "--tasks", 2, "--method", "l2p", "--epochs", 1, "--learning-rate", 0.01
-    )
+    result = quick("folder:photos", "--tasks", 2, "--method", "l2p", "--epochs", 1, "--learning-rate", 0.01)
     record = the_record(here / "results")
     assert (record.run["options"]["epochs"], record.run["options"]["learning_rate"]) == (1, 0.01)
     assert record.run["adapter"] is None

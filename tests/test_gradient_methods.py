@@ -378,7 +378,7 @@ def test_a_damaged_scratch_is_told_about_in_one_sentence(setup, damage, steps, t
     with pytest.raises(Interrupted):
         learned(QUICK["l2p"], setup, FIRST)
     setup.scratch.write_bytes(damage(setup.scratch.read_bytes()))
-    with pytest.raises(DamagedFileError, match=r"lesson' holds no lesson to go on with, or is damaged\. Delete it"):
+    with pytest.raises(DamagedFileError, match=r"holds no lesson to go on with, or is damaged\. Delete it"):
         learned(QUICK["l2p"], setup, FIRST)
 
 

@@ -9,7 +9,7 @@ from typing import Any, Self, Unpack
 from numpy.typing import NDArray
 
 from layup.backbones import Backbone
-from layup.errors import InputError
+from layup.errors import BadImageError
 from layup.first_session import Wanted
 from layup.image_model import Reading
 from layup.images import ImageSource
@@ -77,7 +77,7 @@ class LayUPDepths(BlocksModel):
         found: dict[str, list[str]] = {str(k): [] for k in self.depths}
         for part in self.extractor_.stream(images, "Looking"):
             if part.bad:
-                raise InputError(part.bad[0].reason)
+                raise BadImageError(part.bad[0].reason)
             for k, labels in self.classifier_.labels(part.rows).items():
                 found[k] += labels
         return found
