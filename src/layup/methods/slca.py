@@ -154,11 +154,10 @@ class SLCAMethod(GradientMethod):
        of all classes, t_c being the class's task and t the current one, with cross-entropy of l / (‖l‖ τ),
        ‖l‖ the mean over tasks of the norm of the task's logits. It answers; training goes on without it.
 
-    Keeps the network's weights, P, and C·(d² + 3d + 2) values of Gaussians and heads, 4 bytes each (a class that
-    returns has one Gaussian more). Costs
-    epochs forward and backward passes of the whole network a training image, one more forward pass, C·d³ / 3
-    operations a task to factorise covariances, and one forward pass a test image after every task. Needs the
-    boundaries between tasks.
+    Keeps the network's weights, P, and C·(d² + 3d + 2) values of Gaussians and heads, 4 bytes each (a class
+    that returns has one Gaussian more). Costs epochs forward and backward passes of the whole network a
+    training image, one more forward pass, C·d³ / 3 operations a task to factorise covariances, and one
+    forward pass a test image after every task. Needs the boundaries between tasks.
 
     epochs, learning_rate, batch_size: of the first step; the rate is the head's.
     alignment_epochs, alignment_rate: of the third step.
