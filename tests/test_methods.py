@@ -41,9 +41,9 @@ CLOSED_FORM = [
     "adam+layup",
     "fsa+lda",
 ]
-WITH_LAMBDA = {"layup", "ridge", "layup-average", "ranpac", "ranpac+layup", "adam+layup"}
-WITH_LAYERS = {"layup", "layup-average", "laynmc", "ranpac+layup", "adam+layup"}
-WITH_PRECISION = {"layup", "ridge", "ranpac", "ranpac+layup"}
+WITH_LAMBDA = ("layup", "ridge", "layup-average", "ranpac", "ranpac+layup", "adam+layup")
+WITH_LAYERS = ("layup", "layup-average", "laynmc", "ranpac+layup", "adam+layup")
+WITH_PRECISION = ("layup", "ridge", "ranpac", "ranpac+layup")
 
 EVERY = [
     *(
