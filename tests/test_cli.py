@@ -92,7 +92,7 @@ def test_learn_may_repeat_the_options_of_the_model(here, ok):
 def test_learn_can_change_lambda_and_balance(here, ok):
     assert "λ = 0.5" in ok("learn", "second", "--to", "m.layup", "--lam", "0.5", "--no-balance").out
     settings = storage.read_header(here / "m.layup", "model")["settings"]
-    assert settings == {"k": 6, "lam": 0.5, "balance": False}
+    assert settings == {"k": 6, "lam": 0.5, "balance": False, "precision": "float64"}
     ok("learn", "second", "--to", "m.layup", "--lam", "gcv")
     settings = storage.read_header(here / "m.layup", "model")["settings"]
     assert settings == {"k": 6, "lam": "gcv", "balance": False}
