@@ -95,7 +95,7 @@ def test_learn_can_change_lambda_and_balance(here, ok):
     assert settings == {"k": 6, "lam": 0.5, "balance": False, "precision": "float64"}
     ok("learn", "second", "--to", "m.layup", "--lam", "gcv")
     settings = storage.read_header(here / "m.layup", "model")["settings"]
-    assert settings == {"k": 6, "lam": "gcv", "balance": False}
+    assert settings == {"k": 6, "lam": "gcv", "balance": False, "precision": "float64"}
     assert LayUP.load("m.layup").predict(sorted((here / "test").rglob("*.png"))).size == 9
 
 
