@@ -1,4 +1,4 @@
-"""What the tests of methods that train share: small networks, easy images, and quick settings of all."""
+"""What tests of methods share: small networks, easy images, and quick settings of those that train."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ QUICK: dict[str, GradientMethod] = {
     )
 }
 
-TINTS = ((1.0, 0.2, 0.2), (0.2, 1.0, 0.2), (0.2, 0.2, 1.0), (1.0, 1.0, 0.2))
+TINTS = ((1.0, 0.2, 0.2), (0.2, 1.0, 0.2), (0.2, 0.2, 1.0), (1.0, 1.0, 0.2), (0.2, 1.0, 1.0))
 
 
 def tinted(digit_counts: Mapping[int, int], start: int = 0) -> Lesson:
     """Digits, each class in a colour of its own: easy to tell apart, also after a flip."""
     images, labels = lesson(digit_counts, start)
-    tints = [np.array(TINTS[int(label[-1]) % 4]) for label in labels]
+    tints = [np.array(TINTS[int(label[-1])]) for label in labels]
     coloured = [(image[..., None] * tint).astype(np.uint8) for image, tint in zip(images, tints, strict=True)]
     return coloured, labels
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
@@ -26,22 +25,11 @@ from layup.images import image_digest, open_image
 from layup.methods import METHODS, DepthsMethod, Learner, Method, Report, Setup, method_class
 from layup.methods.learner import ONLY
 from layup.methods.sequential import SequentialMethod
+from learners import tinted
 from photos import lesson
 
 from timm.layers import resample_abs_pos_embed  # isort: skip  # after layup
 from timm.models.vision_transformer import VisionTransformer  # isort: skip
-
-TINTS = ((1.0, 0.2, 0.2), (0.2, 1.0, 0.2), (0.2, 0.2, 1.0), (1.0, 1.0, 0.2), (0.2, 1.0, 1.0))
-
-
-def tinted(digit_counts: Mapping[int, int], start: int = 0) -> tuple[list[np.ndarray], list[str]]:
-    """Digits, each in a colour of its own, so that a few steps are enough to tell them apart."""
-    images, labels = lesson(digit_counts, start)
-    tints = [np.array(TINTS[int(label[-1])]) for label in labels]
-    return [
-        (image[..., None] * tint).astype(np.uint8) for image, tint in zip(images, tints, strict=True)
-    ], labels
-
 
 WORLD = World(
     [tinted({0: 4, 1: 4}), tinted({2: 5, 3: 4}), tinted({0: 8, 4: 4}, start=20)],
