@@ -45,11 +45,11 @@ QUICK: dict[str, GradientMethod] = {
     )
 }
 
-TINTS = ((1.0, 0.2, 0.2), (0.2, 1.0, 0.2), (0.2, 0.2, 1.0), (1.0, 1.0, 0.2), (0.2, 1.0, 1.0))
+TINTS = ((1.0, 0.2, 0.2), (0.2, 1.0, 0.2), (0.2, 0.2, 1.0), (1.0, 1.0, 0.2), (0.2, 1.0, 1.0), (1.0, 0.2, 1.0))
 
 
 def tinted(digit_counts: Mapping[int, int], start: int = 0) -> Lesson:
-    """Digits, each class in a colour of its own: easy to tell apart, also after a flip."""
+    """Digits from 0 to 5, each in a colour of its own: easy to tell apart, also after a flip."""
     images, labels = lesson(digit_counts, start)
     tints = [np.array(TINTS[int(label[-1])]) for label in labels]
     coloured = [(image[..., None] * tint).astype(np.uint8) for image, tint in zip(images, tints, strict=True)]
