@@ -39,6 +39,26 @@ class LastLayersModel(ImageModel):
         return {**super()._settings(), "k": len(self._layers()) if self.k is None else int(self.k)}
 
 
+class RidgeOfLayersModel(LastLayersModel):
+    """A model of ridge classification on the last k layers; what it is made with, `LayUP` explains."""
+
+    def __init__(
+        self,
+        backbone: str | Backbone = "bundled",
+        k: int | None = None,
+        lam: float | str = "search",
+        *,
+        balance: bool = True,
+        precision: str = "float64",
+        adapter: Wanted = None,
+        **reading: Unpack[Reading],
+    ) -> None:
+        super().__init__(backbone, k, adapter=adapter, **reading)
+        self.lam = lam
+        self.balance = balance
+        self.precision = precision
+
+
 class RidgeModel(ImageModel):
     """A model whose sums are solved with a λ, and kept in a precision."""
 
@@ -72,7 +92,7 @@ class RidgeModel(ImageModel):
         self.classifier_.adopt(sums, header["lambda"])
 
 
-class LayUP(RidgeModel, LastLayersModel):
+class LayUP(RidgeModel, RidgeOfLayersModel):
     """Multi-layer ridge classification that learns for ever: the paper's method.
 
     Args:
@@ -94,22 +114,6 @@ class LayUP(RidgeModel, LastLayersModel):
     """
 
     method = "layup"
-
-    def __init__(
-        self,
-        backbone: str | Backbone = "bundled",
-        k: int | None = None,
-        lam: float | str = "search",
-        *,
-        balance: bool = True,
-        precision: str = "float64",
-        adapter: Wanted = None,
-        **reading: Unpack[Reading],
-    ) -> None:
-        super().__init__(backbone, k, adapter=adapter, **reading)
-        self.lam = lam
-        self.balance = balance
-        self.precision = precision
 
     def configure(self, *, lam: float | str | None = None, balance: bool | None = None) -> Self:
         """Change how the sums are solved, from now on; what was learned stays as it is."""

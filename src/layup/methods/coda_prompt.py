@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
@@ -176,7 +176,7 @@ class CODAPromptMethod(PromptMethod):
     length: int = 8
     orthogonality: float = 0.0
 
-    def settled(self, setup: Setup) -> Any:
+    def settled(self, setup: Setup) -> Self:
         """The method itself, if it can work so."""
         super().settled(setup)
         if self.length % 2:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 import torch
@@ -64,7 +64,7 @@ class GradientMethod(Method):
     learning_rate: float
     batch_size: int
 
-    def settled(self, setup: Setup) -> Any:
+    def settled(self, setup: Setup) -> Self:
         """The method itself, if it can work so."""
         for option in fields(self):
             value = getattr(self, option.name)

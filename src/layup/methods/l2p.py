@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from torch import Tensor, nn
 
@@ -92,7 +92,7 @@ class L2PMethod(PromptMethod):
     top: int = 5
     pull: float = 0.1
 
-    def settled(self, setup: Setup) -> Any:
+    def settled(self, setup: Setup) -> Self:
         """The method itself, if it can work so."""
         super().settled(setup)
         if self.top > self.pool:

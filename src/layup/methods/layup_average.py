@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Unpack
 
 import numpy as np
 
-from layup.backbones import Backbone
-from layup.first_session import Wanted
-from layup.image_model import Reading
 from layup.methods.blocks import BlocksClassifier, BlocksModel
 from layup.methods.models import RidgeOfLayersMethod
-from layup.model import LastLayersModel
+from layup.model import RidgeOfLayersModel
 from layup.statistics import Floats
 
 
@@ -28,27 +24,11 @@ class AverageClassifier(BlocksClassifier):
         return np.asarray(np.mean(list(self.scores_by_block(x).values()), axis=0))
 
 
-class LayUPAverage(BlocksModel, LastLayersModel):
+class LayUPAverage(BlocksModel, RidgeOfLayersModel):
     """The averaged ridge classifiers of the last k layers."""
 
     method = "layup-average"
     classifier_: AverageClassifier
-
-    def __init__(
-        self,
-        backbone: str | Backbone = "bundled",
-        k: int | None = None,
-        lam: float | str = "search",
-        *,
-        balance: bool = False,
-        precision: str = "float64",
-        adapter: Wanted = None,
-        **reading: Unpack[Reading],
-    ) -> None:
-        super().__init__(backbone, k, adapter=adapter, **reading)
-        self.lam = lam
-        self.balance = balance
-        self.precision = precision
 
     def _classifier(self) -> AverageClassifier:
         return AverageClassifier(self.lam, self.balance, self.precision)

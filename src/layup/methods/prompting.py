@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import torch
 from timm.layers.attention import Attention
@@ -154,7 +154,7 @@ class PromptMethod(GradientMethod):
     blocks: ClassVar[tuple[int, ...]] = (0,)
     """The places of the blocks that are given prompts."""
 
-    def settled(self, setup: Setup) -> Any:
+    def settled(self, setup: Setup) -> Self:
         """The method itself, if the network has room for its prompts."""
         depth = len(_fit_for_prompts(setup.backbone, self.name).blocks)
         if max(self.blocks) >= depth:
