@@ -11,6 +11,7 @@ import torch
 
 from commands import Result
 from layup.cli import main
+from learners import setup_of, tiny
 from photos import log_levels_kept
 
 # Two workers on two cores: more threads than cores make small networks several times slower.
@@ -23,6 +24,18 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
     folder = tmp_path_factory.mktemp("cache")
     monkeypatch.setenv("LAYUP_CACHE", str(folder))
     return folder
+
+
+@pytest.fixture(scope="session")
+def backbone():
+    """A tiny vision transformer; files of tests may have another."""
+    return tiny()
+
+
+@pytest.fixture
+def setup(backbone):
+    """A method's surroundings, with that network."""
+    return setup_of(backbone)
 
 
 @pytest.fixture

@@ -60,16 +60,6 @@ PROMPTS = ("l2p", "dualprompt", "coda-prompt")
 FINE_TUNED = ("sequential", "joint", "slca")
 
 
-@pytest.fixture(scope="module")
-def backbone():
-    return tiny()
-
-
-@pytest.fixture
-def setup(backbone):
-    return setup_of(backbone)
-
-
 class Interrupted(Exception):
     pass
 

@@ -33,16 +33,6 @@ SIZE = Preprocessing((16, 16), (16, 16), "squash")
 
 
 @pytest.fixture(scope="module")
-def backbone():
-    return tiny()
-
-
-@pytest.fixture
-def setup(backbone):
-    return setup_of(backbone)
-
-
-@pytest.fixture(scope="module")
 def pixels(backbone):
     return pixels_of(backbone, TEST[:5])
 

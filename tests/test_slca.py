@@ -22,23 +22,11 @@ from learners import (
     learned,
     pixels_of,
     plain_fine_tuning,
-    setup_of,
     tinted,
-    tiny,
 )
 
 METHOD = QUICK["slca"]
 WIDTH = 24
-
-
-@pytest.fixture(scope="module")
-def backbone():
-    return tiny()
-
-
-@pytest.fixture
-def setup(backbone):
-    return setup_of(backbone)
 
 
 # The slow learner
