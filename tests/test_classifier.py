@@ -16,7 +16,7 @@ import oracle
 from layup import NearestMeanClassifier, RidgeClassifier
 from layup.classifier import DiscriminantClassifier, HeldOutRidgeClassifier
 from layup.errors import ForgetError, InputError, MismatchError, UnknownNameError
-from layup.ridge import search_lambda, search_lambda_by_error
+from layup.lambda_search import search_lambda, search_lambda_by_error
 from layup.statistics import GramStatistics
 
 ESTIMATORS = [

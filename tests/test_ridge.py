@@ -1,24 +1,12 @@
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
 
 import oracle
-from layup.ridge import (
-    LAMBDAS,
-    WIDE_LAMBDAS,
-    ErrorSearch,
-    LambdaSearch,
-    Solution,
-    Spectrum,
-    equations,
-    search_lambda,
-    search_lambda_by_error,
-    solve,
-)
+from layup.ridge import Solution, Spectrum, equations, solve, square_root
 from layup.statistics import GramStatistics
 
 EPS = np.finfo(np.float64).eps
@@ -164,6 +152,29 @@ def test_samples_of_which_some_repeat_have_a_spectrum(rng: np.random.Generator) 
         assert relative_error(found.weights(lam), oracle.ridge(x, targets, lam)) < 1e-7
 
 
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_square_root_has_the_sums_it_is_made_of_and_no_more_rows_than_samples(
+    shape: str, rng: np.random.Generator
+) -> None:
+    counts, dim = SHAPES[shape]
+    x, y = oracle.blobs(rng, counts, dim)
+    x[:, 3] = x[:, 4]  # one dimension less
+    x[1], y[1] = x[0], y[0]  # and one sample
+    sums = taught(x, y)
+    rows, targets = square_root(sums.gram, sums.prototypes, sums.total)
+    assert len(rows) == len(targets) == min(len(x) - 1, dim - 1)
+    np.testing.assert_allclose(rows.T @ rows, sums.gram, atol=1e-9)
+    np.testing.assert_allclose(targets.T @ rows, sums.prototypes, atol=1e-9)
+    # Nobody can tell from them which samples these were: no row is one, and each mixes many.
+    near = np.abs(rows @ x.T) / np.outer(np.linalg.norm(rows, axis=1), np.linalg.norm(x, axis=1))
+    assert len(x) == 1 or near.max() < 1 - 1e-6
+
+
+def test_the_square_root_of_nothing_has_no_rows() -> None:
+    rows, targets = square_root(np.zeros((4, 4)), np.zeros((0, 4)), 0)
+    assert (rows.shape, targets.shape) == ((0, 4), (0, 0))
+
+
 # ---- float32
 
 
@@ -212,20 +223,12 @@ def test_a_singular_matrix_in_float32_gives_numbers_of_some_kind() -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_gcv_and_searches_in_float32_are_near_those_of_float64(shape: str) -> None:
+def test_gcv_in_float32_is_near_that_of_float64(shape: str) -> None:
     counts, dim = SHAPES[shape]
     x, y = oracle.blobs(np.random.default_rng(3), counts, dim, 2.0)
     exact, found = Solution(taught(x, y), None, False), Solution(in_single(x, y), None, False)
     assert found.lambda_ == pytest.approx(exact.lambda_, rel=0.05)
     assert relative_error(found.weights, exact.weights) < 0.02
-    for search, what in (
-        (lambda each: search_lambda(GramStatistics(dim, each), x, y), "accuracies"),
-        (lambda each: search_lambda_by_error(x, y, 0, precision=each), "errors"),
-    ):
-        double, single = (
-            np.array([*vars(search(each))[what].values()], float) for each in ("float64", "float32")
-        )
-        np.testing.assert_allclose(single, double, rtol=0.02, atol=0.02)
 
 
 # ---- balance
@@ -274,189 +277,6 @@ def test_balance_helps_small_classes(rng: np.random.Generator) -> None:
         recall[balance], overall[balance] = right[small].mean(), right.mean()
     assert recall[True] > recall[False] + 0.2
     assert overall[True] > overall[False] + 0.05
-
-
-# ---- λ by search
-
-
-def lessons(rng: np.random.Generator, sizes: list[list[int]], dim: int) -> list[tuple[Any, Any]]:
-    return [oracle.blobs(rng, counts, dim, spread=3.0) for counts in sizes]
-
-
-CURRICULA = {
-    "one lesson": ([[12, 12, 12]], 30),
-    "new classes": ([[12, 12, 0, 0], [0, 0, 12, 12]], 20),
-    "old classes return": ([[9, 9, 0], [0, 8, 9], [5, 0, 6]], 15),
-    "fewer samples than dimensions": ([[6, 6, 0, 0], [0, 0, 7, 5]], 50),
-    "imbalanced": ([[40, 4, 9, 0], [5, 0, 31, 13]], 40),
-    "classes of one to three": ([[20, 1, 2, 3], [3, 15, 1, 1, 2]], 20),
-    "one class": ([[9]], 6),
-}
-
-
-@pytest.mark.parametrize("balance", [False, True])
-@pytest.mark.parametrize("curriculum", CURRICULA)
-def test_search_sees_what_its_loop_by_loop_twin_sees(curriculum: str, balance: bool) -> None:
-    sizes, dim = CURRICULA[curriculum]
-    history, past = GramStatistics(dim), None
-    for x, y in lessons(np.random.default_rng(5), sizes, dim):
-        found = search_lambda(history, x, y, balance=balance)
-        expected = oracle.search(past, x, y, balance)
-        assert found is not None
-        assert list(found.accuracies.values()) == list(expected.values())
-        assert list(found.accuracies) == pytest.approx(list(expected))
-        assert found.best == pytest.approx(oracle.best(expected))
-        history.update(x, y)
-        past = (x, y) if past is None else (np.concatenate([past[0], x]), np.concatenate([past[1], y]))
-
-
-def test_the_curricula_can_tell_a_wrong_search_from_a_right_one() -> None:
-    """λ matters in them, and the best is not always the largest."""
-    accuracies = [
-        oracle.search(None, *lessons(np.random.default_rng(5), *CURRICULA[name])[0])
-        for name in ("new classes", "imbalanced")
-    ]
-    assert min(len(set(found.values())) for found in accuracies) >= 5
-    assert min(map(oracle.best, accuracies)) < 10
-
-
-def test_the_grid_is_the_papers() -> None:
-    assert len(LAMBDAS) == 16
-    np.testing.assert_allclose(LAMBDAS, oracle.SIXTEEN, rtol=1e-15)
-
-
-def test_equal_accuracies_go_to_the_larger_lambda() -> None:
-    half = Fraction(1, 2)
-    assert LambdaSearch({1e-8: half, 10.0: half, 0.1: half, 100.0: Fraction(49, 100)}).best == 10.0
-    easy = np.repeat(np.eye(3), 4, axis=0)
-    found = search_lambda(GramStatistics(3), easy, np.repeat(["a", "b", "c"], 4))
-    assert found is not None
-    assert set(found.accuracies.values()) == {Fraction(1)}
-    assert found.best == 1e3
-
-
-def test_accuracies_are_exact_so_that_rounding_breaks_no_tie(rng: np.random.Generator) -> None:
-    """13 samples make folds of 4, 3, 3, 3: sums of thirds and quarters that floats would round."""
-    x, y = oracle.blobs(rng, [13], dim=3)
-    found = search_lambda(GramStatistics(3), x, y)
-    assert found is not None
-    assert set(found.accuracies.values()) == {Fraction(1)}
-    assert all(isinstance(accuracy, Fraction) for accuracy in found.accuracies.values())
-
-
-def test_folds_weigh_the_same_whatever_their_size() -> None:
-    """One of nine samples is wrong, in the fold of three: the mean is 11/12 and not 8/9."""
-    x = np.array([[1.0, 0.0]] * 5 + [[0.0, 1.0]] * 4)
-    y = np.array(["a"] * 5 + ["b"] * 4)
-    x[0] = [0.0, 1.0]  # the first fold holds rows 0, 1 and 5
-    found = search_lambda(GramStatistics(2), x, y)
-    assert found is not None
-    assert set(found.accuracies.values()) == {Fraction(11, 12)}
-
-
-def test_a_class_absent_from_a_folds_training_part_cannot_be_predicted_there() -> None:
-    """The single sample of "b" is right in no λ; with "b" in the history it is."""
-    x = np.array([[1.0, 0.0]] * 4 + [[0.0, 1.0]])
-    y = np.array(["a"] * 4 + ["b"])
-    history = GramStatistics(2)
-    found = search_lambda(history, x, y)
-    assert found is not None
-    assert set(found.accuracies.values()) == {Fraction(7, 8)}
-    history.update([[0.0, 1.0]], ["b"])
-    found = search_lambda(history, x, y)
-    assert found is not None
-    assert set(found.accuracies.values()) == {Fraction(1)}
-
-
-def test_search_depends_on_the_order_given_and_on_nothing_random(rng: np.random.Generator) -> None:
-    x, y = oracle.blobs(rng, [13, 11, 12], dim=10, spread=2.0)
-    first, again = (search_lambda(GramStatistics(10), x, y) for _ in range(2))
-    assert first == again
-    order = rng.permutation(len(y))
-    assert first != search_lambda(GramStatistics(10), x[order], y[order])
-
-
-@pytest.mark.parametrize("counts", [[3, 3, 3], [1], [1] * 30, [3, 2, 1]])
-def test_without_four_samples_of_any_class_there_is_nothing_to_search(counts: list[int]) -> None:
-    x, y = oracle.blobs(np.random.default_rng(0), counts, dim=5)
-    assert search_lambda(GramStatistics(5), x, y) is None
-
-
-def test_searching_changes_neither_the_history_nor_the_lesson(rng: np.random.Generator) -> None:
-    x, y = oracle.blobs(rng, [8, 8], dim=5)
-    history = taught(x, y)
-    before = history.gram.tobytes(), history.prototypes.tobytes(), x.tobytes(), y.tobytes()
-    search_lambda(history, x, y, balance=True)
-    assert (history.gram.tobytes(), history.prototypes.tobytes(), x.tobytes(), y.tobytes()) == before
-
-
-# ---- λ by the error on a held-out fifth
-
-
-def literal_errors(x: Any, y: Any, seed: int) -> dict[float, float]:
-    """RanPAC's search, read aloud: one split, a plain LU solve for every λ, and a loop over samples."""
-    order = np.random.default_rng(seed).permutation(len(y))
-    cut = int(len(y) * 0.8)
-    targets = oracle.one_hot(y)[1]
-    gram = sum(np.outer(x[i], x[i]) for i in order[:cut])
-    prototypes = sum(np.outer(x[i], targets[i]) for i in order[:cut])
-    errors = {}
-    for exponent in range(-8, 9):
-        weights = np.linalg.solve(gram + 10.0**exponent * np.eye(x.shape[1]), prototypes)
-        squares = [(x[i] @ weights - targets[i]) ** 2 for i in order[cut:]]
-        errors[10.0**exponent] = float(np.mean(squares))
-    return errors
-
-
-@pytest.mark.parametrize("spread", [0.3, 3.0])
-@pytest.mark.parametrize("shape", SHAPES)
-def test_search_by_error_sees_what_its_literal_twin_sees(shape: str, spread: float) -> None:
-    counts, dim = SHAPES[shape]
-    x, y = oracle.blobs(np.random.default_rng(5), counts, dim, spread)
-    for seed in (0, 1):
-        found, expected = search_lambda_by_error(x, y, seed), literal_errors(x, y, seed)
-        assert found is not None
-        assert list(found.errors) == pytest.approx(list(expected))
-        # Where samples are few, a plain solve loses what small λ need.
-        lost = 5 if shape == "few samples" else 0
-        assert list(found.errors.values())[lost:] == pytest.approx(list(expected.values())[lost:], rel=1e-6)
-        if shape != "few samples":
-            assert found.best == min(expected, key=lambda lam: expected[lam])
-
-
-def test_the_wide_grid_is_ranpacs() -> None:
-    assert len(WIDE_LAMBDAS) == 17
-    assert (WIDE_LAMBDAS[0], WIDE_LAMBDAS[-1]) == (1e-8, 1e8)
-
-
-def test_more_noise_wants_a_larger_lambda() -> None:
-    best = []
-    for spread in (0.1, 1.0, 5.0):
-        found = search_lambda_by_error(*oracle.blobs(np.random.default_rng(1), [30] * 3, 20, spread), seed=0)
-        assert found is not None
-        best.append(found.best)
-    assert best == sorted(best)
-    assert best[0] < best[-1]
-
-
-def test_equal_errors_go_to_the_larger_lambda() -> None:
-    assert ErrorSearch({1e-8: 0.5, 10.0: 0.5, 0.1: 0.5, 100.0: 0.51}).best == 10.0
-    found = search_lambda_by_error(np.zeros((8, 3)), np.array(list("abab" * 2)), 0)
-    assert found is not None
-    assert found.best == 1e8
-
-
-def test_the_seed_cuts_the_lesson(rng: np.random.Generator) -> None:
-    x, y = oracle.blobs(rng, [13, 11], dim=10, spread=2.0)
-    first, again, other = (search_lambda_by_error(x, y, seed) for seed in (0, 0, 1))
-    assert first == again != other
-
-
-def test_fewer_than_five_samples_cannot_be_cut() -> None:
-    x, y = np.eye(5), np.array(list("abcde"))
-    for count in range(5):
-        assert search_lambda_by_error(x[:count], y[:count], 0) is None
-    assert search_lambda_by_error(x, y, 0) is not None
 
 
 # ---- λ by generalised cross-validation

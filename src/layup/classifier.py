@@ -17,8 +17,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from layup.errors import InputError
+from layup.lambda_search import search_lambda, search_lambda_by_error
 from layup.registry import unknown_name
-from layup.ridge import FIRST_LAMBDA, Solution, eigenpairs, search_lambda, search_lambda_by_error
+from layup.ridge import FIRST_LAMBDA, Solution, eigenpairs
 from layup.statistics import ClassSums, Floats, GramStatistics, united
 
 LAMBDA_RULES = ("search", "gcv")
@@ -165,29 +166,36 @@ class RidgeClassifier(SumsClassifier):
         """Sums of these layers, to begin with, in the precision that is asked for."""
         return GramStatistics(layers, self.precision)
 
-    def adopt(self, statistics: GramStatistics, lam: float | None = None) -> None:
-        """Go on from these sums; `lam` is the λ that an earlier search found for them, if any."""
+    def adopt(
+        self, statistics: GramStatistics, lam: float | None = None, weights: Floats | None = None
+    ) -> None:
+        """Go on from these sums; `lam` is the λ that a search found for them, and `weights` W, if at hand."""
         super().adopt(statistics)
         if self.needs_samples:
             if lam is None:
                 lam = self.lambda_ if hasattr(self, "solution_") else FIRST_LAMBDA
         else:
             lam = None if isinstance(self.lam, str) else float(self.lam)
-        self.solution_ = Solution(statistics, lam, self.balance)
+        self.solution_ = Solution(statistics, lam, self.balance, weights)
 
     def _check(self) -> None:
         require_rule(self.lam)
 
     def _learn(self, x: NDArray[Any], labels: NDArray[Any]) -> None:
-        found = self._search(x, labels) if self.needs_samples else None
-        super()._learn(x, labels)
+        # All at once, so that an interruption leaves the sums as they were.
+        lesson = self.statistics_.empty()
+        lesson.update(x, labels)
+        found = self._search(x, labels, lesson) if self.needs_samples else None
+        self.absorb(lesson)
         if found is not None:
-            self.adopt(self.statistics_, found)
+            self.adopt(self.statistics_, *found)
 
-    def _search(self, x: NDArray[Any], labels: NDArray[Any]) -> float | None:
-        """λ for a lesson that is about to be learned, if it can be searched on it."""
-        found = search_lambda(self.statistics_, x, labels, balance=self.balance)
-        return None if found is None else found.best
+    def _search(
+        self, x: NDArray[Any], labels: NDArray[Any], lesson: GramStatistics
+    ) -> tuple[float, Floats | None] | None:
+        """λ for a lesson that is about to be learned, if it can be searched on it; with W, if at hand."""
+        found = search_lambda(self.statistics_, x, labels, balance=self.balance, lesson=lesson)
+        return None if found is None else (found.best, found.weights)
 
     def _score(self, x: Floats) -> Floats:
         return x @ self.solution_.weights
@@ -212,9 +220,11 @@ class HeldOutRidgeClassifier(RidgeClassifier):
         super().__init__(lam, precision=precision)
         self.seed = seed
 
-    def _search(self, x: NDArray[Any], labels: NDArray[Any]) -> float | None:
-        found = search_lambda_by_error(x, labels, self.seed, precision=self.statistics_.precision)
-        return None if found is None else found.best
+    def _search(
+        self, x: NDArray[Any], labels: NDArray[Any], lesson: GramStatistics
+    ) -> tuple[float, Floats | None] | None:
+        found = search_lambda_by_error(x, labels, self.seed, precision=lesson.precision)
+        return None if found is None else (found.best, None)
 
 
 def require_rule(lam: float | str) -> None:

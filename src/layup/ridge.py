@@ -17,29 +17,16 @@ cannot be told from a singular matrix. Others solve it all the same, and `solve`
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
-from fractions import Fraction
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from scipy.linalg import get_lapack_funcs, solve_triangular
 from scipy.optimize import minimize_scalar
-from sklearn.model_selection import StratifiedKFold
 
 from layup.statistics import Floats, GramStatistics
 
-LAMBDAS: tuple[float, ...] = (1e-8, *(10.0 ** (exponent / 2) for exponent in range(-8, 7)))
-"""The sixteen values that the paper searches (appendix A.1)."""
-WIDE_LAMBDAS: tuple[float, ...] = tuple(10.0**exponent for exponent in range(-8, 9))
-"""The seventeen values that RanPAC searches."""
-
-FOLDS = 4
-FEWEST = 5
-"""Samples that can be cut 80 to 20."""
 LEAST_FREEDOM = 0.1
 ROUNDING = {"float64": 1e-9, "float32": 1e-3}
 FIRST_LAMBDA = 1.0
@@ -65,6 +52,8 @@ class Spectrum:
     @classmethod
     def of(cls, gram: Floats, prototypes: Floats, total: int) -> Spectrum:
         """Factorise G (d × d) of `total` samples and turn the prototypes (C × d) into its coordinates."""
+        if total < len(gram):
+            return replace(cls.of_samples(*square_root(gram, prototypes, total)), total=total)
         s, v = _directions(gram, total)
         return cls(v, s, v.T @ prototypes.T, total)
 
@@ -164,6 +153,27 @@ def rounding_floor(values: Floats, dim: int) -> float:
     return dim * float(np.finfo(values.dtype).eps) * float(values.max(initial=0.0))
 
 
+def square_root(gram: Floats, prototypes: Floats, total: int) -> tuple[Floats, Floats]:
+    """Rows X (r × d, r ≤ N) and targets Y (r × C) with the sums Xᵀ X = G and Yᵀ X = c of N samples.
+
+    They are no samples: any rotation of them has the same sums, and the sums are all that they come from.
+    A Cholesky factorisation with pivots, P G Pᵀ = L Lᵀ, ends after r columns, where only rounding is left:
+    X = Lᵀ P, and Y solves L Y = P cᵀ in its first r rows. Costs d r² operations.
+
+    >>> x, y = square_root(np.diag([0.0, 9.0]), np.array([[0.0, 6.0]]), total=1)
+    >>> x.tolist(), y.tolist()
+    ([[0.0, 3.0]], [[2.0]])
+    """
+    factorise = get_lapack_funcs("pstrf", (gram,))
+    factor, pivots, rank, _ = factorise(gram.copy().T, lower=1, overwrite_a=1)  # .T: the order of LAPACK
+    rank, pivots = min(rank, total), pivots - 1
+    root = np.triu(factor.T[:rank])
+    rows = np.empty_like(root)
+    rows[:, pivots] = root
+    first = root[:, :rank]
+    return rows, solve_triangular(first, prototypes.T[pivots[:rank]], trans="T", check_finite=False)
+
+
 def solve(gram: Floats, prototypes: Floats, total: int, lam: float) -> Floats:
     """W = (G + λI)⁻¹ c for one λ ≥ 0, d × C. Costs d³/3 where λ is above rounding, else a `Spectrum`.
 
@@ -177,13 +187,21 @@ def solve(gram: Floats, prototypes: Floats, total: int, lam: float) -> Floats:
     if gram.dtype == np.float32:
         lu, pivots, _ = torch.linalg.lu_factor_ex(_shifted(gram, lam))
         return np.asarray(np.nan_to_num(torch.linalg.lu_solve(lu, pivots, right).numpy()))
-    # The trace bounds the largest eigenvalue: above this, λ stands at least six digits above rounding.
-    if lam <= 1e6 * np.finfo(np.float64).eps * np.trace(gram):
-        return Spectrum.of(gram, prototypes, total).weights(lam)
-    factor, failed = torch.linalg.cholesky_ex(_shifted(gram, lam))
-    if failed:  # rounding of sums that were reverted: rare, and the spectrum copes with it
-        return Spectrum.of(gram, prototypes, total).weights(lam)
-    return torch.cholesky_solve(right, factor).numpy()
+    # The trace bounds the largest eigenvalue: above this, the smallest stands six digits above rounding.
+    enough = 1e6 * np.finfo(np.float64).eps * np.trace(gram)
+    if lam > enough or total >= len(gram):
+        factor, failed = torch.linalg.cholesky_ex(_shifted(gram, lam))
+        if not failed and (lam > enough or _smallest_eigenvalue(factor) > enough):
+            return torch.cholesky_solve(right, factor).numpy()
+    return Spectrum.of(gram, prototypes, total).weights(lam)
+
+
+def _smallest_eigenvalue(factor: torch.Tensor) -> float:
+    """That of L Lᵀ, from above and mostly within a tenth: power iteration with the inverse."""
+    vector = torch.rand(len(factor), 1, dtype=factor.dtype, generator=torch.Generator().manual_seed(0))
+    for _ in range(8):
+        vector = torch.cholesky_solve(vector / vector.norm(), factor)
+    return 1 / float(vector.norm())
 
 
 def _shifted(gram: Floats, lam: float) -> torch.Tensor:
@@ -209,26 +227,55 @@ def equations(statistics: GramStatistics, balance: bool) -> tuple[Floats, Floats
     return (gram + gram.T) / 2, mean_count * means
 
 
+def balancing(products: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
+    """B (C × C) such that W B solves the balanced `equations`, where W solves the plain ones.
+
+    With the means as columns of M = c N⁻¹, N = diag(n), and R = (G + λI)⁻¹, the balanced solution is
+    n̄ (G + λI + M (n̄I − N) Mᵀ)⁻¹ M, and by the push-through identity that is
+
+        n̄ R M (I + (n̄I − N) Mᵀ R M)⁻¹ = W B      with    B = n̄ N⁻¹ (I + (n̄I − N) Mᵀ R M)⁻¹,
+
+    since R M = W N⁻¹. `products` are cᵀ R c = cᵀ W. So G needs no second factorisation, whatever the counts.
+
+    >>> balancing(torch.tensor([[1.5, 0.0], [0.0, 0.5]]), torch.tensor([2, 2])).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+    n = counts.to(products.dtype)
+    mean_count = n.sum() / max(len(n), 1)
+    change = torch.eye(len(n), dtype=n.dtype) + (mean_count - n)[:, None] * (products / torch.outer(n, n))
+    solved: torch.Tensor = torch.linalg.solve(change, torch.diag(mean_count / n), left=False)
+    return solved
+
+
 @dataclass(frozen=True)
 class Solution:
     """The classifier that sums stand for: made when first used, since learning alone needs no solving.
 
-    `lam` is a number ≥ 0, or None to take it from the sums by generalised cross-validation.
-    The statistics must not change while the solution is in use.
+    `lam` is a number ≥ 0, or None to take it from the sums by generalised cross-validation; `known` are the
+    weights, if they are at hand. The statistics must not change while the solution is in use.
     """
 
     statistics: GramStatistics
     lam: float | None
     balance: bool
+    known: Floats | None = None
 
     @cached_property
     def _solved(self) -> tuple[float, Floats]:
-        gram, prototypes = equations(self.statistics, self.balance)
+        sums = self.statistics
         if self.lam is not None:
-            return self.lam, solve(gram, prototypes, self.statistics.total, self.lam)
-        spectrum = Spectrum.of(gram, prototypes, self.statistics.total)
+            return self.lam, self._solved_with(self.lam) if self.known is None else self.known
+        spectrum = Spectrum.of(*equations(sums, self.balance), sums.total)
         lam = spectrum.best_gcv() if len(spectrum.values) else FIRST_LAMBDA
         return lam, spectrum.weights(lam)
+
+    def _solved_with(self, lam: float) -> Floats:
+        sums = self.statistics
+        weights = solve(sums.gram, sums.prototypes, sums.total, lam)
+        if self.balance:
+            products = torch.from_numpy(sums.prototypes @ weights)
+            weights = weights @ balancing(products, torch.from_numpy(sums.counts)).numpy()
+        return weights
 
     @property
     def lambda_(self) -> float:
@@ -239,100 +286,3 @@ class Solution:
     def weights(self) -> Floats:
         """W, d × C, columns in the order of `statistics.labels`."""
         return self._solved[1]
-
-
-@dataclass(frozen=True)
-class LambdaSearch:
-    """What the search saw: the mean accuracy over folds of every λ, and the winner."""
-
-    accuracies: dict[float, Fraction]
-
-    @property
-    def best(self) -> float:
-        """The λ of highest accuracy, the larger one among equals."""
-        return max(self.accuracies, key=lambda lam: (self.accuracies[lam], lam))
-
-
-def search_lambda(
-    history: GramStatistics,
-    features: NDArray[Any],
-    labels: NDArray[Any],
-    *,
-    balance: bool = False,
-    grid: Sequence[float] = LAMBDAS,
-) -> LambdaSearch | None:
-    """The paper's choice of λ (appendix A.1), on the current lesson alone.
-
-    The lesson is cut into four stratified folds in the order given. For each fold, G and c hold the history
-    and the other three folds; every λ is scored by its accuracy on the fold left out, over all classes that
-    the fold's own sums have seen. Accuracies are exact fractions, averaged over folds.
-    None if no class of the lesson has four samples: there is nothing to search on.
-
-    Costs four eigendecompositions and 4·(d² + |grid|·C) operations a sample.
-    """
-    if np.unique(labels, return_counts=True)[1].max(initial=0) < FOLDS:
-        return None
-    with warnings.catch_warnings():  # many classes of few samples are fine: they miss some folds
-        warnings.simplefilter("ignore", UserWarning)
-        held_out = [test for _, test in StratifiedKFold(FOLDS).split(features, labels)]
-    folds = []
-    for rows in held_out:
-        fold = history.empty()
-        fold.update(features[rows], labels[rows])
-        folds.append(fold)
-    accuracies = dict.fromkeys(grid, Fraction(0))
-    for rows, fold in zip(held_out, folds, strict=True):
-        seen = sum((other for other in folds if other is not fold), start=history)
-        spectrum = Spectrum.of(*equations(seen, balance), seen.total)
-        # Folds may hold classes that their training part lacks: those answers are wrong by definition.
-        index = {label: i for i, label in enumerate(seen.labels)}
-        truth = np.array([index.get(label, -1) for label in labels[rows].tolist()])
-        z = features[rows].astype(history.precision) @ spectrum.vectors
-        for lam in grid:
-            scores = (z / (spectrum.values + lam)) @ spectrum.targets
-            hits = int((scores.argmax(axis=1) == truth).sum())
-            accuracies[lam] += Fraction(hits, FOLDS * len(rows))
-    return LambdaSearch(accuracies)
-
-
-@dataclass(frozen=True)
-class ErrorSearch:
-    """What a search by error saw: the mean squared error of every λ, and the winner."""
-
-    errors: dict[float, float]
-
-    @property
-    def best(self) -> float:
-        """The λ of lowest error, the larger one among equals."""
-        return min(self.errors, key=lambda lam: (self.errors[lam], -lam))
-
-
-def search_lambda_by_error(
-    features: NDArray[Any],
-    labels: NDArray[Any],
-    seed: int,
-    *,
-    precision: str = "float64",
-    grid: Sequence[float] = WIDE_LAMBDAS,
-) -> ErrorSearch | None:
-    """RanPAC's choice of λ: by the error on a fifth of the current lesson, which knows nothing of the past.
-
-    The seed shuffles the lesson and cuts it once, 80 to 20. With W(λ) of the larger part alone, the score is
-    the mean of (Φᵀ W(λ) − Y)² over the smaller part and all classes of the lesson, with one-hot targets Y.
-    None if there are fewer than five samples, which cannot be cut so.
-
-    Costs one `Spectrum.of_samples`, and |grid|·N·C operations a sample.
-    """
-    if len(labels) < FEWEST:
-        return None
-    trained = 4 * len(labels) // 5
-    order = np.random.default_rng(seed).permutation(len(labels))
-    names, place = np.unique(labels, return_inverse=True)
-    x, y = features[order].astype(precision), np.eye(len(names), dtype=precision)[place[order]]
-    spectrum = Spectrum.of_samples(x[:trained], y[:trained])
-    z = x[trained:] @ spectrum.vectors
-    errors = {}
-    for lam in grid:
-        scores = (z / (spectrum.values + lam)) @ spectrum.targets
-        errors[lam] = float(((scores - y[trained:]) ** 2).mean())
-    return ErrorSearch(errors)

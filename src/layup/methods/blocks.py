@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from layup.classifier import SumsClassifier, require_rule
 from layup.image_model import ImageModel
-from layup.ridge import FIRST_LAMBDA, Solution, search_lambda
+from layup.lambda_search import LambdaSearch, search_lambda
+from layup.ridge import FIRST_LAMBDA, Solution
 from layup.statistics import Floats, GramStatistics
 
 
@@ -76,14 +77,27 @@ class BlocksClassifier(SumsClassifier):
         require_rule(self.lam)
 
     def _learn(self, x: NDArray[Any], labels: NDArray[Any]) -> None:
-        found: dict[str, float] = {}
+        # All at once, so that an interruption leaves the sums as they were.
+        lesson = self.statistics_.empty()
+        lesson.update(x, labels)
+        found: dict[str, LambdaSearch] = {}
         for block, layers in self.blocks.items() if self.needs_samples else ():
-            history = self.statistics_.select(layers)
-            search = search_lambda(history, self._part(x, block), labels, balance=self.balance)
-            if search:
-                found[block] = search.best
-        super()._learn(x, labels)
-        self.adopt(self.statistics_, found)
+            search = search_lambda(
+                self.statistics_.select(layers),
+                self._part(x, block),
+                labels,
+                balance=self.balance,
+                lesson=lesson.select(layers),
+            )
+            if search is not None:
+                found[block] = search
+        self.absorb(lesson)
+        self.adopt(self.statistics_, {block: search.best for block, search in found.items()})
+        self.solved_ = {
+            block: (search.best, search.weights)
+            for block, search in found.items()
+            if search.weights is not None
+        }
 
 
 class BlocksModel(ImageModel):

@@ -1,0 +1,321 @@
+"""How λ is searched on a lesson that is about to be learned: LayUP's four folds, and RanPAC's fifth.
+
+The paper's search (appendix A.1) leaves out a fold v of the lesson at a time, solves for the history and the
+other three folds, and asks for v; for sixteen values of λ that makes 64 solves. None of them is needed. Let X
+be all that was ever learned, row by row, Y its one-hot targets, and H = X (XᵀX + λI)⁻¹ Xᵀ the hat matrix of
+the whole, p = H Y. Then
+
+    ŷ_v = y_v − (I − H_vv)⁻¹ (y_v − p_v)
+
+is exactly what the rest would answer: with R the inverse of the whole and R' that of the rest, Woodbury's
+identity gives X_v R' = (I − H_vv)⁻¹ X_v R. For H_vv and p_v, the rows of the fold are enough, and G and c:
+no row of the history is needed, and one `Resolvent` of G serves every λ and fold.
+
+While the rest has fewer samples than dimensions, I − H_vv goes to zero with λ, and would be lost to rounding.
+There K = X Xᵀ serves instead of G = XᵀX, for I − H = λ (K + λI)⁻¹, and λ cancels:
+
+    ŷ_v = y_v − ([(K + λI)⁻¹]_vv)⁻¹ [(K + λI)⁻¹ Y]_v
+
+The history takes part as the rows of a square root of its G, which are no samples, and as few as its rank.
+
+Folds of more than a third of d samples are dearer this way than a factorisation each. They are searched
+apart: each has its own sums, and its samples are read in chunks, so that lessons of any length fit in memory.
+
+Balanced classes change G and c with every fold, but only along the means of the classes: see
+`ridge.balancing`, which comes after all of this.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.model_selection import StratifiedKFold
+from torch import Tensor
+
+from layup.resolvent import Resolvent
+from layup.ridge import balancing, square_root
+from layup.statistics import CHUNK, Floats, GramStatistics
+
+LAMBDAS: tuple[float, ...] = (1e-8, *(10.0 ** (exponent / 2) for exponent in range(-8, 7)))
+"""The sixteen values that the paper searches (appendix A.1)."""
+WIDE_LAMBDAS: tuple[float, ...] = tuple(10.0**exponent for exponent in range(-8, 9))
+"""The seventeen values that RanPAC searches."""
+
+Folds: TypeAlias = list[NDArray[np.int64]]
+"""The rows of each."""
+
+FOLDS = 4
+FEWEST = 5
+"""Samples that can be cut 80 to 20."""
+STRIP = 256
+"""Columns of a symmetric product that are computed at once."""
+LARGE_FOLD = 1 / 3
+"""Of the dimensions: larger folds are searched apart. Measured: docs/performance.md."""
+
+
+@dataclass(frozen=True)
+class LambdaSearch:
+    """What the search saw: the mean accuracy over folds of every λ, and the winner.
+
+    `weights` are those of the winner, for the history and the lesson; None where they were not at hand.
+    """
+
+    accuracies: dict[float, Fraction]
+    weights: Floats | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def best(self) -> float:
+        """The λ of highest accuracy, the larger one among equals."""
+        return max(self.accuracies, key=lambda lam: (self.accuracies[lam], lam))
+
+
+def search_lambda(
+    history: GramStatistics,
+    features: NDArray[Any],
+    labels: NDArray[Any],
+    *,
+    balance: bool = False,
+    grid: Sequence[float] = LAMBDAS,
+    lesson: GramStatistics | None = None,
+) -> LambdaSearch | None:
+    """The paper's choice of λ (appendix A.1), on the current lesson alone.
+
+    The lesson is cut into four stratified folds in the order given. For each fold, G and c hold the history
+    and the other three folds; every λ is scored by its accuracy on the fold left out, over all classes that
+    the fold's own sums have seen. Accuracies are exact fractions, averaged over folds.
+    None if no class of the lesson has four samples: there is nothing to search on.
+
+    `lesson` are the sums of the lesson, if they are at hand. With n samples of a lesson and N in all, costs
+    2 m³ + 2 m² n operations for m = d, or N while that is less, and |grid|·(n/4 + C)·m a sample; at most four
+    times 2 d³ and |grid|·C·d a sample. Beside the sums, it takes the memory of two matrices of m × m (while
+    the first of these becomes the second) and n × m values, in large lessons five of d × d and |grid|·C × d.
+    """
+    if np.unique(labels, return_counts=True)[1].max(initial=0) < FOLDS:
+        return None
+    folds = _stratified(labels)
+    if max(map(len, folds)) > LARGE_FOLD * history.dim:
+        return LambdaSearch(_accuracies_apart(history, features, labels, folds, balance, grid))
+    if lesson is None:
+        lesson = history.empty()
+        lesson.update(features, labels)
+    total = history + lesson
+    order = np.concatenate(folds)
+    place = {label: i for i, label in enumerate(total.labels)}
+    truth = np.array([place[label] for label in labels[order].tolist()])
+    one_hot = torch.from_numpy(np.eye(len(place), dtype=history.precision)[truth])
+    x = torch.from_numpy(features[order].astype(history.precision))
+    if total.total - max(map(len, folds)) < history.dim:
+        whole = _Whole.of_few(history, total, x, one_hot)
+    else:
+        whole = _Whole.of_many(total, x)
+    truths = list(torch.split(one_hot, [len(rows) for rows in folds]))
+    counts = torch.from_numpy(total.counts)
+    found = LambdaSearch({lam: whole.accuracy(lam, truths, counts, balance) for lam in grid})
+    if history.precision == "float32":  # there, weights are to come of a plain solve: see `ridge.solve`
+        return found
+    return replace(found, weights=whole.weights(found.best, counts, balance).numpy())
+
+
+@dataclass(frozen=True)
+class _Whole:
+    """History and lesson as one, ready for any λ: by their G, or by the kernel K of as many rows.
+
+    `samples` (fold after fold) and `targets` are rotated columns. Of G they are the samples themselves, and
+    c. Of K they are the unit vectors of their rows, and Y; then there are also all rows and Y as they were.
+    """
+
+    # All in torch: NumPy's threads and torch's, taking turns, wait for each other.
+    resolvent: Resolvent
+    samples: Tensor
+    targets: Tensor
+    kernel_of: tuple[Tensor, Tensor] | None = None
+
+    @classmethod
+    def of_many(cls, total: GramStatistics, x: Tensor) -> _Whole:
+        """By G, for at least as many samples as dimensions, whichever fold is left out."""
+        resolvent = Resolvent(torch.from_numpy(total.gram))
+        return cls(resolvent, resolvent.rotated(x.T), resolvent.rotated(torch.from_numpy(total.prototypes).T))
+
+    @classmethod
+    def of_few(cls, history: GramStatistics, total: GramStatistics, x: Tensor, one_hot: Tensor) -> _Whole:
+        """By K, for fewer."""
+        prototypes = np.zeros_like(total.prototypes)
+        prototypes[np.isin(total.labels, history.labels)] = history.prototypes
+        past, past_targets = map(torch.from_numpy, square_root(history.gram, prototypes, history.total))
+        x, y = torch.cat([past, x]), torch.cat([past_targets, one_hot])
+        resolvent = Resolvent(x @ x.T)
+        unit = torch.eye(len(x), dtype=x.dtype)[:, len(past) :]
+        return cls(resolvent, resolvent.rotated(unit), resolvent.rotated(y), (x, y))
+
+    def accuracy(self, lam: float, truths: list[Tensor], counts: Tensor, balance: bool) -> Fraction:
+        """The mean accuracy over folds, each answered by what was learned without it; truths are one-hot."""
+        shifted = self.resolvent.at(lam)
+        targets, samples = shifted.whitened(self.targets), shifted.whitened(self.samples)
+        mean = Fraction(0)
+        for fold, truth in zip(torch.split(samples, [*map(len, truths)], dim=1), truths, strict=True):
+            own, cross = _inner(fold), fold.T @ targets
+            if self.kernel_of is None:
+                answers = truth - _solved(torch.eye(len(own), dtype=own.dtype) - own, truth - cross)
+            else:
+                answers = truth - _solved(own, cross)
+            rest = counts - truth.sum(dim=0).to(counts.dtype)
+            seen = rest.nonzero().ravel()  # the rest may lack classes of the fold: those answers are wrong
+            scores = answers[:, seen]
+            if balance:
+                # The inner products without the fold: its targets are taken out, and then its rows.
+                without = targets.T @ targets - truth.T @ cross - cross.T @ truth + truth.T @ own @ truth
+                without += (cross - own @ truth).T @ answers
+                products = self._products(without, shifted.lam, counts - rest)
+                scores = scores @ balancing(products[seen][:, seen], rest[seen])
+            right = seen[scores.argmax(dim=1)] == truth.argmax(dim=1)
+            mean += Fraction(int(right.sum()), FOLDS * len(truth))
+        return mean
+
+    def weights(self, lam: float, counts: Tensor, balance: bool) -> Tensor:
+        """W of all samples."""
+        shifted = self.resolvent.at(lam)
+        targets = shifted.whitened(self.targets)
+        weights = self.resolvent.rotated_back(shifted.solved(targets))
+        if self.kernel_of is not None:
+            weights = self.kernel_of[0].T @ weights
+        if balance:
+            products = self._products(targets.T @ targets, shifted.lam, torch.zeros_like(counts))
+            weights = weights @ balancing(products, counts)
+        return weights
+
+    def _products(self, inner: Tensor, lam: float, left_out: Tensor) -> Tensor:
+        """cᵀ (G + λI)⁻¹ c, from the inner products of whitened targets, so many of each class left out.
+
+        Of K, where these are Yᵀ (K + λI)⁻¹ Y, it is Yᵀ K (K + λI)⁻¹ Y = Yᵀ Y − λ Yᵀ (K + λI)⁻¹ Y.
+        """
+        if self.kernel_of is None:
+            return inner
+        y = self.kernel_of[1]
+        return y.T @ y - torch.diag(left_out) - lam * inner
+
+
+def _accuracies_apart(
+    history: GramStatistics,
+    features: NDArray[Any],
+    labels: NDArray[Any],
+    folds: Folds,
+    balance: bool,
+    grid: Sequence[float],
+) -> dict[float, Fraction]:
+    """The mean accuracy over folds of every λ, from the sums of each fold."""
+    sums = [history.empty() for _ in folds]
+    for fold, rows in zip(sums, folds, strict=True):
+        for chunk in _chunks(rows):
+            fold.update(features[chunk], labels[chunk])
+    accuracies = dict.fromkeys(grid, Fraction(0))
+    for fold, rows in zip(sums, folds, strict=True):
+        seen = sum((other for other in sums if other is not fold), start=history)
+        weights = np.stack(list(_weights_of(seen, balance, grid)))
+        hits = np.zeros(len(grid), np.int64)
+        for chunk in _chunks(rows):
+            x, truth = features[chunk].astype(history.precision), labels[chunk]
+            answers = np.array(seen.labels)[(x @ weights).argmax(axis=2)]
+            hits += (answers == truth).sum(axis=1)
+        for lam, count in zip(grid, hits.tolist(), strict=True):
+            accuracies[lam] += Fraction(count, FOLDS * len(rows))
+    return accuracies
+
+
+def _weights_of(sums: GramStatistics, balance: bool, grid: Sequence[float]) -> Iterator[Floats]:
+    """W of these sums for every λ."""
+    resolvent, counts = Resolvent(torch.from_numpy(sums.gram)), torch.from_numpy(sums.counts)
+    rotated = resolvent.rotated(torch.from_numpy(sums.prototypes).T)
+    for lam in grid:
+        shifted = resolvent.at(lam)
+        targets = shifted.whitened(rotated)
+        weights = resolvent.rotated_back(shifted.solved(targets))
+        yield (weights @ balancing(targets.T @ targets, counts) if balance else weights).numpy()
+
+
+def _chunks(rows: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+    """So many rows at a time as one chunk may have."""
+    return (rows[start : start + CHUNK] for start in range(0, len(rows), CHUNK))
+
+
+def _inner(columns: Tensor) -> Tensor:
+    """All inner products of the columns; being symmetric, those right of the diagonal are copied."""
+    found = columns.new_empty(columns.shape[1], columns.shape[1])
+    for start in range(0, len(found), STRIP):
+        end = start + STRIP
+        found[start:, start:end] = columns[:, start:].T @ columns[:, start:end]
+        found[start:end, end:] = found[end:, start:end].T
+    return found
+
+
+def _solved(matrix: Tensor, right: Tensor) -> Tensor:
+    """A⁻¹ b of a positive matrix; where rounding has made it singular, the smallest solution."""
+    factor, failed = torch.linalg.cholesky_ex(matrix)
+    if failed:
+        inverse: Tensor = torch.linalg.pinv(matrix, hermitian=True)
+        return inverse @ right
+    return torch.cholesky_solve(right, factor)
+
+
+def _stratified(labels: NDArray[Any]) -> Folds:
+    """The rows of each fold."""
+    with warnings.catch_warnings():  # many classes of few samples are fine: they miss some folds
+        warnings.simplefilter("ignore", UserWarning)
+        return [test for _, test in StratifiedKFold(FOLDS).split(np.zeros(len(labels)), labels)]
+
+
+@dataclass(frozen=True)
+class ErrorSearch:
+    """What a search by error saw: the mean squared error of every λ, and the winner."""
+
+    errors: dict[float, float]
+
+    @property
+    def best(self) -> float:
+        """The λ of lowest error, the larger one among equals."""
+        return min(self.errors, key=lambda lam: (self.errors[lam], -lam))
+
+
+def search_lambda_by_error(
+    features: NDArray[Any],
+    labels: NDArray[Any],
+    seed: int,
+    *,
+    precision: str = "float64",
+    grid: Sequence[float] = WIDE_LAMBDAS,
+) -> ErrorSearch | None:
+    """RanPAC's choice of λ: by the error on a fifth of the current lesson, which knows nothing of the past.
+
+    The seed shuffles the lesson and cuts it once, 80 to 20. With W(λ) of the larger part alone, the score is
+    the mean of (Φᵀ W(λ) − Y)² over the smaller part and all classes of the lesson, with one-hot targets Y.
+    None if there are fewer than five samples, which cannot be cut so.
+
+    Costs 2 m³ + 2 m² n operations, m = N or d, whichever is less, and |grid|·C·m a sample.
+    """
+    if len(labels) < FEWEST:
+        return None
+    trained = 4 * len(labels) // 5
+    order = np.random.default_rng(seed).permutation(len(labels))
+    names, place = np.unique(labels, return_inverse=True)
+    x, y = features[order].astype(precision), np.eye(len(names), dtype=precision)[place[order]]
+    (learned, asked), (known, truth) = (
+        (torch.from_numpy(part[:trained]), torch.from_numpy(part[trained:])) for part in (x, y)
+    )
+    if trained < x.shape[1]:  # Φᵀ W = (Φᵀ Xᵀ) (K + λI)⁻¹ Y
+        matrix, targets, columns = learned @ learned.T, known, learned @ asked.T
+    else:
+        matrix, targets, columns = learned.T @ learned, learned.T @ known, asked.T
+    resolvent = Resolvent(matrix)
+    targets, columns = resolvent.rotated(targets), resolvent.rotated(columns)
+    errors = {}
+    for lam in grid:
+        shifted = resolvent.at(lam)
+        scores = shifted.whitened(columns).T @ shifted.whitened(targets)
+        errors[lam] = float(((scores - truth) ** 2).mean())
+    return ErrorSearch(errors)

@@ -1,0 +1,284 @@
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+import oracle
+from layup import lambda_search
+from layup.lambda_search import (
+    LAMBDAS,
+    WIDE_LAMBDAS,
+    ErrorSearch,
+    LambdaSearch,
+    search_lambda,
+    search_lambda_by_error,
+)
+from layup.statistics import GramStatistics
+
+SHAPES = {"few samples": ([7, 9, 8], 60), "as many": ([10, 5, 5], 20), "many samples": ([30, 45, 25], 12)}
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(11)
+
+
+# ---- λ by search
+
+
+def lessons(rng: np.random.Generator, sizes: list[list[int]], dim: int) -> list[tuple[Any, Any]]:
+    return [oracle.blobs(rng, counts, dim, spread=3.0) for counts in sizes]
+
+
+CURRICULA = {
+    "one lesson": ([[12, 12, 12]], 30),
+    "new classes": ([[12, 12, 0, 0], [0, 0, 12, 12]], 20),
+    "old classes return": ([[9, 9, 0], [0, 8, 9], [5, 0, 6]], 15),
+    "fewer samples than dimensions": ([[6, 6, 0, 0], [0, 0, 7, 5]], 50),
+    "imbalanced": ([[40, 4, 9, 0], [5, 0, 31, 13]], 40),
+    "classes of one to three": ([[20, 1, 2, 3], [3, 15, 1, 1, 2]], 20),
+    "one class": ([[9]], 6),
+}
+
+
+WAYS = {"as it sees fit": lambda_search.LARGE_FOLD, "folds together": np.inf, "folds apart": 0.0}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("balance", [False, True])
+@pytest.mark.parametrize("curriculum", CURRICULA)
+def test_search_sees_what_its_loop_by_loop_twin_sees(
+    curriculum: str, balance: bool, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lambda_search, "LARGE_FOLD", WAYS[way])
+    sizes, dim = CURRICULA[curriculum]
+    history, past = GramStatistics(dim), None
+    for x, y in lessons(np.random.default_rng(5), sizes, dim):
+        found = search_lambda(history, x, y, balance=balance)
+        expected = oracle.search(past, x, y, balance)
+        assert found is not None
+        assert list(found.accuracies.values()) == list(expected.values())
+        assert list(found.accuracies) == pytest.approx(list(expected))
+        assert found.best == pytest.approx(oracle.best(expected))
+        history.update(x, y)
+        past = (x, y) if past is None else (np.concatenate([past[0], x]), np.concatenate([past[1], y]))
+        if found.weights is not None:
+            weights = oracle.classifier(*past, found.best, balance)[1]
+            np.testing.assert_allclose(found.weights, weights, rtol=1e-7, atol=1e-9)
+
+
+def test_every_way_of_searching_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By G, by the kernel of few samples, and apart: the curricula and sizes decide."""
+    taken = []
+    for owner, name in (
+        (lambda_search._Whole, "of_few"),
+        (lambda_search._Whole, "of_many"),
+        (lambda_search, "_accuracies_apart"),
+    ):
+        original = getattr(owner, name)
+
+        def noted(*args: Any, original: Any = original, name: str = name) -> Any:
+            taken.append(name)
+            return original(*args)
+
+        monkeypatch.setattr(owner, name, noted)
+    for curriculum in CURRICULA.values():
+        history = GramStatistics(curriculum[1])
+        for x, y in lessons(np.random.default_rng(5), *curriculum):
+            search_lambda(history, x, y)
+            history.update(x, y)
+    assert {*taken} == {"of_few", "of_many", "_accuracies_apart"}
+
+
+def test_large_features_and_small_lambdas_are_searched_as_their_singular_values_say() -> None:
+    """Fewer samples than dimensions, where G + λI cannot be told from G: the twin factorises the features."""
+    rng = np.random.default_rng(2)
+    history, past = GramStatistics(80), None
+    for sizes in ([9, 8, 0, 0], [0, 0, 9, 8]):
+        x, y = oracle.blobs(rng, sizes, 80, spread=3.0)
+        x *= 100
+        found, expected = search_lambda(history, x, y), oracle.search(past, x, y)
+        assert found is not None
+        assert list(found.accuracies.values()) == list(expected.values())
+        history.update(x, y)
+        past = x, y
+
+
+def test_photos_that_come_twice_can_be_searched() -> None:
+    """In the same fold and in different ones: the kernel is singular, and a fold predicts itself."""
+    for dim in (8, 60):
+        x, y = oracle.blobs(np.random.default_rng(4), [8, 8], dim, spread=2.0)
+        x, y = np.concatenate([x, x[:6], x[:2]]), np.concatenate([y, y[:6], y[:2]])
+        found, expected = search_lambda(GramStatistics(dim), x, y), oracle.search(None, x, y)
+        assert found is not None
+        assert list(found.accuracies.values()) == list(expected.values())
+
+
+def test_the_curricula_can_tell_a_wrong_search_from_a_right_one() -> None:
+    """λ matters in them, and the best is not always the largest."""
+    accuracies = [
+        oracle.search(None, *lessons(np.random.default_rng(5), *CURRICULA[name])[0])
+        for name in ("new classes", "imbalanced")
+    ]
+    assert min(len(set(found.values())) for found in accuracies) >= 5
+    assert min(map(oracle.best, accuracies)) < 10
+
+
+def test_the_grid_is_the_papers() -> None:
+    assert len(LAMBDAS) == 16
+    np.testing.assert_allclose(LAMBDAS, oracle.SIXTEEN, rtol=1e-15)
+
+
+def test_equal_accuracies_go_to_the_larger_lambda() -> None:
+    half = Fraction(1, 2)
+    assert LambdaSearch({1e-8: half, 10.0: half, 0.1: half, 100.0: Fraction(49, 100)}).best == 10.0
+    easy = np.repeat(np.eye(3), 4, axis=0)
+    found = search_lambda(GramStatistics(3), easy, np.repeat(["a", "b", "c"], 4))
+    assert found is not None
+    assert set(found.accuracies.values()) == {Fraction(1)}
+    assert found.best == 1e3
+
+
+def test_accuracies_are_exact_so_that_rounding_breaks_no_tie(rng: np.random.Generator) -> None:
+    """13 samples make folds of 4, 3, 3, 3: sums of thirds and quarters that floats would round."""
+    x, y = oracle.blobs(rng, [13], dim=3)
+    found = search_lambda(GramStatistics(3), x, y)
+    assert found is not None
+    assert set(found.accuracies.values()) == {Fraction(1)}
+    assert all(isinstance(accuracy, Fraction) for accuracy in found.accuracies.values())
+
+
+def test_folds_weigh_the_same_whatever_their_size() -> None:
+    """One of nine samples is wrong, in the fold of three: the mean is 11/12 and not 8/9."""
+    x = np.array([[1.0, 0.0]] * 5 + [[0.0, 1.0]] * 4)
+    y = np.array(["a"] * 5 + ["b"] * 4)
+    x[0] = [0.0, 1.0]  # the first fold holds rows 0, 1 and 5
+    found = search_lambda(GramStatistics(2), x, y)
+    assert found is not None
+    assert set(found.accuracies.values()) == {Fraction(11, 12)}
+
+
+def test_a_class_absent_from_a_folds_training_part_cannot_be_predicted_there() -> None:
+    """The single sample of "b" is right in no λ; with "b" in the history it is."""
+    x = np.array([[1.0, 0.0]] * 4 + [[0.0, 1.0]])
+    y = np.array(["a"] * 4 + ["b"])
+    history = GramStatistics(2)
+    found = search_lambda(history, x, y)
+    assert found is not None
+    assert set(found.accuracies.values()) == {Fraction(7, 8)}
+    history.update([[0.0, 1.0]], ["b"])
+    found = search_lambda(history, x, y)
+    assert found is not None
+    assert set(found.accuracies.values()) == {Fraction(1)}
+
+
+def test_search_depends_on_the_order_given_and_on_nothing_random(rng: np.random.Generator) -> None:
+    x, y = oracle.blobs(rng, [13, 11, 12], dim=10, spread=2.0)
+    first, again = (search_lambda(GramStatistics(10), x, y) for _ in range(2))
+    assert first == again
+    order = rng.permutation(len(y))
+    assert first != search_lambda(GramStatistics(10), x[order], y[order])
+
+
+@pytest.mark.parametrize("counts", [[3, 3, 3], [1], [1] * 30, [3, 2, 1]])
+def test_without_four_samples_of_any_class_there_is_nothing_to_search(counts: list[int]) -> None:
+    x, y = oracle.blobs(np.random.default_rng(0), counts, dim=5)
+    assert search_lambda(GramStatistics(5), x, y) is None
+
+
+def test_searching_changes_neither_the_history_nor_the_lesson(rng: np.random.Generator) -> None:
+    x, y = oracle.blobs(rng, [8, 8], dim=5)
+    history = GramStatistics(5)
+    history.update(x, y)
+    before = history.gram.tobytes(), history.prototypes.tobytes(), x.tobytes(), y.tobytes()
+    search_lambda(history, x, y, balance=True)
+    assert (history.gram.tobytes(), history.prototypes.tobytes(), x.tobytes(), y.tobytes()) == before
+
+
+# ---- λ by the error on a held-out fifth
+
+
+def literal_errors(x: Any, y: Any, seed: int) -> dict[float, float]:
+    """RanPAC's search, read aloud: one split, a plain LU solve for every λ, and a loop over samples."""
+    order = np.random.default_rng(seed).permutation(len(y))
+    cut = int(len(y) * 0.8)
+    targets = oracle.one_hot(y)[1]
+    gram = sum(np.outer(x[i], x[i]) for i in order[:cut])
+    prototypes = sum(np.outer(x[i], targets[i]) for i in order[:cut])
+    errors = {}
+    for exponent in range(-8, 9):
+        weights = np.linalg.solve(gram + 10.0**exponent * np.eye(x.shape[1]), prototypes)
+        squares = [(x[i] @ weights - targets[i]) ** 2 for i in order[cut:]]
+        errors[10.0**exponent] = float(np.mean(squares))
+    return errors
+
+
+@pytest.mark.parametrize("spread", [0.3, 3.0])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_search_by_error_sees_what_its_literal_twin_sees(shape: str, spread: float) -> None:
+    counts, dim = SHAPES[shape]
+    x, y = oracle.blobs(np.random.default_rng(5), counts, dim, spread)
+    for seed in (0, 1):
+        found, expected = search_lambda_by_error(x, y, seed), literal_errors(x, y, seed)
+        assert found is not None
+        assert list(found.errors) == pytest.approx(list(expected))
+        # Where samples are few, a plain solve loses what small λ need.
+        lost = 5 if shape == "few samples" else 0
+        assert list(found.errors.values())[lost:] == pytest.approx(list(expected.values())[lost:], rel=1e-6)
+        if shape != "few samples":
+            assert found.best == min(expected, key=lambda lam: expected[lam])
+
+
+def test_the_wide_grid_is_ranpacs() -> None:
+    assert len(WIDE_LAMBDAS) == 17
+    assert (WIDE_LAMBDAS[0], WIDE_LAMBDAS[-1]) == (1e-8, 1e8)
+
+
+def test_more_noise_wants_a_larger_lambda() -> None:
+    best = []
+    for spread in (0.1, 1.0, 5.0):
+        found = search_lambda_by_error(*oracle.blobs(np.random.default_rng(1), [30] * 3, 20, spread), seed=0)
+        assert found is not None
+        best.append(found.best)
+    assert best == sorted(best)
+    assert best[0] < best[-1]
+
+
+def test_equal_errors_go_to_the_larger_lambda() -> None:
+    assert ErrorSearch({1e-8: 0.5, 10.0: 0.5, 0.1: 0.5, 100.0: 0.51}).best == 10.0
+    found = search_lambda_by_error(np.zeros((8, 3)), np.array(list("abab" * 2)), 0)
+    assert found is not None
+    assert found.best == 1e8
+
+
+def test_the_seed_cuts_the_lesson(rng: np.random.Generator) -> None:
+    x, y = oracle.blobs(rng, [13, 11], dim=10, spread=2.0)
+    first, again, other = (search_lambda_by_error(x, y, seed) for seed in (0, 0, 1))
+    assert first == again != other
+
+
+def test_fewer_than_five_samples_cannot_be_cut() -> None:
+    x, y = np.eye(5), np.array(list("abcde"))
+    for count in range(5):
+        assert search_lambda_by_error(x[:count], y[:count], 0) is None
+    assert search_lambda_by_error(x, y, 0) is not None
+
+
+# ---- float32
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_searches_in_float32_are_near_those_of_float64(shape: str) -> None:
+    counts, dim = SHAPES[shape]
+    x, y = oracle.blobs(np.random.default_rng(3), counts, dim, 2.0)
+    for search, what in (
+        (lambda each: search_lambda(GramStatistics(dim, each), x, y), "accuracies"),
+        (lambda each: search_lambda_by_error(x, y, 0, precision=each), "errors"),
+    ):
+        double, single = (
+            np.array([*vars(search(each))[what].values()], float) for each in ("float64", "float32")
+        )
+        np.testing.assert_allclose(single, double, rtol=0.02, atol=0.02)
