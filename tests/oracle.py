@@ -44,6 +44,13 @@ def sums(x: Array, y: Array) -> tuple[Array, dict[Any, Array], dict[Any, int]]:
     return gram, prototypes, counts
 
 
+def held(learned: Any) -> dict[str, Array]:
+    """All that sums hold, by name: counts, prototypes and, if they have one, G."""
+    return {
+        name: getattr(learned, name) for name in ("counts", "prototypes", "gram") if hasattr(learned, name)
+    }
+
+
 def one_hot(y: Array) -> tuple[list[Any], Array]:
     """The sorted labels, and a row for each sample with a single one."""
     labels = sorted(set(y.tolist()))

@@ -395,6 +395,23 @@ def test_parameters_may_change_between_lessons(rng: np.random.Generator) -> None
     assert model.set_params(lam=7).partial_fit(x[:1], y[:1]).lambda_ == 7.0
 
 
+def test_an_interrupted_lesson_changes_no_answer(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, y = oracle.blobs(rng, [8, 8, 8], dim=5)
+    model = RidgeClassifier(1.0).fit(x[y != "c02"], y[y != "c02"])
+    before = model.scores(x)
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as during:
+        during.setattr(GramStatistics, "_combined", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            model.partial_fit(x, y)
+    np.testing.assert_array_equal(model.scores(x), before)
+
+
 def test_sums_can_be_adopted_and_absorbed(rng: np.random.Generator) -> None:
     x, y = oracle.blobs(rng, [8, 8, 8], dim=5)
     whole = RidgeClassifier(1.0).fit(x, y)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import oracle
 from layup import statistics, storage
 from layup.errors import ForgetError, InputError, MismatchError, StorageError, UnknownNameError
 from layup.statistics import ClassSums, GramStatistics
+from layup.triangle import Triangle
 
 SIX = {f"blocks.{i}": 768 for i in range(6, 12)}
 
@@ -23,7 +25,7 @@ def taught(x: Any, y: Any, layers: Any = None) -> GramStatistics:
 
 def bits(sums: ClassSums) -> dict[str, Any]:
     """Everything that sums hold, comparable bit by bit."""
-    state = {name: value.tobytes() for name, value in vars(sums).items() if isinstance(value, np.ndarray)}
+    state = {name: value.tobytes() for name, value in oracle.held(sums).items()}
     return {**state, "labels": list(sums.labels), "layers": list(sums.layers.items())}
 
 
@@ -115,6 +117,8 @@ def test_memory_is_that_of_one_matrix_and_a_row_for_each_class(data: Any) -> Non
     sums = ClassSums(6)
     sums.update(*data)
     assert sums.nbytes == 8 * (4 * 6 + 4)
+    wide = taught(np.ones((2, 3000)), ["a", "b"])
+    assert wide.nbytes < 8 * (0.55 * 3000**2 + 2 * 3000 + 2)  # one triangle is enough
 
 
 # ---- precision
@@ -140,7 +144,7 @@ def test_sums_in_float32_stay_so_whatever_is_done_with_them(
         kind.load(tmp_path / "s.layup"),
         reverted,
     ):
-        arrays = {n: a.dtype.name for n, a in vars(each).items() if isinstance(a, np.ndarray)}
+        arrays = {name: array.dtype.name for name, array in oracle.held(each).items()}
         assert arrays.pop("counts") == "int64"
         assert set(arrays.values()) == {each.precision} == {"float32"}
     exact = kind({"shallow": 2, "deep": 4})
@@ -148,7 +152,7 @@ def test_sums_in_float32_stay_so_whatever_is_done_with_them(
     exact.update(x[:10], y[:10])
     assert whole.labels == exact.labels
     for name in arrays:
-        np.testing.assert_allclose(vars(whole)[name], vars(exact)[name], rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(getattr(whole, name), getattr(exact, name), rtol=1e-5, atol=1e-5)
     assert 2 * (whole.nbytes - whole.counts.nbytes) == exact.nbytes - exact.counts.nbytes
     assert bits(kind.load(tmp_path / "s.layup")) == bits(whole)
 
@@ -407,3 +411,170 @@ def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
     ClassSums(2).save(tmp_path / "s.layup")
     with pytest.raises(StorageError, match="'class sums', not 'statistics'"):
         GramStatistics.load(tmp_path / "s.layup")
+
+
+# ---- samples that wait to be added to G
+
+
+@pytest.fixture
+def few_wait(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Only four samples may wait. Gives how many samples were added to G at a time."""
+    added: list[int] = []
+    plus_rows = Triangle.plus_rows
+
+    def counted(self: Triangle, *parts: Any, sign: int = 1) -> Triangle:
+        added.extend(sign * len(x) for x in parts)
+        return plus_rows(self, *parts, sign=sign)
+
+    monkeypatch.setattr(statistics, "PENDING", 4)
+    monkeypatch.setattr(Triangle, "plus_rows", counted)
+    return added
+
+
+def test_few_samples_wait_until_they_are_many(data: Any, few_wait: list[int]) -> None:
+    x, y = data
+    sums = GramStatistics(6)
+    for i in range(18):
+        sums.update(x[i : i + 1], y[i : i + 1])
+        assert (sums.total, sums.labels) == (i + 1, sorted(set(y[: i + 1].tolist())))
+    assert few_wait == [5, 5, 5]
+    lesson = sums.empty()
+    lesson.update(x[:1], y[:1])
+    sums.add(lesson)
+    assert few_wait == [5, 5, 5]
+    np.testing.assert_allclose(sums.gram, taught(x, y).gram + np.outer(x[0], x[0]), rtol=1e-12)
+    assert sums.trace == pytest.approx(np.trace(sums.gram), rel=1e-14)
+
+
+def test_small_lessons_wait_until_they_are_many_and_are_then_added_one_by_one(
+    data: Any, few_wait: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, y = data
+    lessons = [
+        taught(x[i : i + size], y[i : i + size]) for i, size in ((0, 1), (1, 1), (2, 2), (4, 3), (7, 1))
+    ]
+    sums = GramStatistics(6)
+    for lesson in lessons:
+        sums.add(lesson)
+    assert few_wait == [1, 1, 2, 3]
+    monkeypatch.setattr(statistics, "PENDING_LESSONS", 1)
+    sums.add(lessons[0])
+    assert few_wait == [1, 1, 2, 3, 1, 1]
+
+
+@pytest.mark.parametrize("sizes", [(1, 1, 1, 1, 1, 1, 1), (2, 3, 1, 4), (4, 1, 6, 2, 1), (7, 2, 9)])
+def test_when_lessons_are_added_to_g_does_not_change_a_bit(
+    sizes: tuple[int, ...], data: Any, few_wait: list[int]
+) -> None:
+    x, y = data
+    now_and_then, at_once = GramStatistics(6), GramStatistics(6)
+    start = 0
+    for size in sizes:
+        for sums in (now_and_then, at_once):
+            lesson = sums.empty()
+            for i in range(start, start + size):  # the last batch of a long lesson may wait
+                lesson.update(x[i : i + 1], y[i : i + 1])
+            sums.add(lesson)
+        at_once.state()
+        assert bits(now_and_then) == bits(at_once)
+        start += size
+
+
+def test_whoever_looks_at_g_does_not_change_what_comes_of_it(data: Any, few_wait: list[int]) -> None:
+    x, y = data
+    seen, unseen = GramStatistics(6), GramStatistics(6)
+    for i in range(18):
+        for sums in (seen, unseen):
+            sums.update(x[i : i + 1], y[i : i + 1])
+        bits(seen)
+    assert bits(seen) == bits(unseen)
+
+
+def test_a_small_lesson_still_has_its_samples(data: Any, few_wait: list[int]) -> None:
+    x, y = data
+    lesson = GramStatistics({"shallow": 2, "deep": 4})
+    empty = lesson.rows
+    assert empty is not None
+    assert (empty[0].shape, empty[1].shape) == ((0, 6), (0,))
+    for i in range(4):
+        lesson.update(x[i : i + 1].astype(np.float32), y[i : i + 1])
+    for sums, columns in (
+        (lesson, slice(None)),
+        (lesson.copy(), slice(None)),
+        (lesson.select(["deep"]), slice(2, 6)),
+    ):
+        rows = sums.rows
+        assert rows is not None
+        np.testing.assert_allclose(rows[0], x[:4, columns], rtol=1e-6)
+        assert (rows[0].dtype, rows[1].tolist()) == (np.float64, y[:4].tolist())
+    lesson.gram  # noqa: B018 - to look at it changes nothing
+    assert lesson.rows is not None
+    lesson.update(x[4:5], y[4:5])
+    assert lesson.rows is None
+
+
+def test_no_sample_waits_in_a_file_or_after_one_was_written(data: Any, tmp_path: Path) -> None:
+    sums = taught(*data)
+    assert sums.rows is not None
+    sums.save(tmp_path / "s.layup")
+    assert sums.rows is None
+    assert GramStatistics.load(tmp_path / "s.layup").rows is None
+
+
+def test_forgetting_a_few_samples_takes_no_matrix_of_their_own(data: Any, few_wait: list[int]) -> None:
+    x, y = data
+    sums = taught(x, y)
+    few_wait.clear()
+    sums.revert(x[:3], y[:3])
+    assert few_wait == [-3]
+    np.testing.assert_allclose(sums.gram, taught(x[3:], y[3:]).gram, atol=1e-12)
+
+
+@pytest.mark.parametrize("verb", ["update", "add", "revert", "remove"])
+@pytest.mark.parametrize("at", ["plus_rows", "__add__", "__sub__", "dense"])
+def test_an_interruption_leaves_the_sums_as_they_were(
+    verb: str, at: str, data: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, y = data
+    sums, expected = taught(x[:12], y[:12]), taught(x[:12], y[:12])
+    monkeypatch.setattr(statistics, "PENDING", 2)
+    lesson = taught(x[3:9], y[3:9])
+    arguments = (x[3:9], y[3:9]) if verb in ("update", "revert") else (lesson,)
+
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as during:
+        during.setattr(Triangle, at, interrupted)
+        try:
+            getattr(sums, verb)(*arguments)
+        except KeyboardInterrupt:
+            finished = False
+        else:
+            finished = True  # this verb has no need of that operation
+    if finished:
+        sign = 1 if verb in ("update", "add") else -1
+        np.testing.assert_allclose(sums.gram, expected.gram + sign * lesson.gram, atol=1e-12)
+    else:
+        assert bits(sums) == bits(expected)
+    assert sums.total == 12 + (finished and (6 if verb in ("update", "add") else -6))
+
+
+def test_classes_that_a_lesson_does_not_touch_are_not_copied(rng: np.random.Generator) -> None:
+    sums = taught(rng.normal(size=(1000, 50)), np.arange(1000))
+    tracemalloc.start()
+    sums.update(np.ones((1, 50)), [7])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1000 * 50 * 8 / 2
+
+
+def test_sums_that_hold_nothing_take_no_memory() -> None:
+    tracemalloc.start()
+    sums = GramStatistics(2000)
+    lesson = sums.empty()
+    lesson.update(np.ones((1, 2000)), ["a"])
+    sums.add(lesson)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2000 * 2000

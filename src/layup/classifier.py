@@ -56,7 +56,9 @@ class SumsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def absorb(self, lesson: Any) -> None:
         """Learn a lesson from its sums alone, for classifiers that need nothing else of it."""
-        self.adopt(self.statistics_ + lesson)
+        # First, so that an interruption between the two leaves nothing that was solved of other sums.
+        self.adopt(self.statistics_)
+        self.statistics_.add(lesson)
 
     def revert(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Un-learn samples, as if they had never come. λ stays as it is."""

@@ -23,13 +23,20 @@ from numpy.typing import ArrayLike, NDArray
 from layup import storage
 from layup.errors import ForgetError, InputError, MismatchError
 from layup.registry import unknown_name
+from layup.triangle import Triangle
 
 Floats: TypeAlias = NDArray[np.floating[Any]]
 """Numbers of float64, or of float32 where that was asked for."""
+Samples: TypeAlias = tuple[Floats, NDArray[Any]]
+"""Feature vectors, n × d, and their n labels."""
 Label: TypeAlias = Hashable
 
-CHUNK = 4096
+CHUNK = 1024
 """Rows converted to float64 at a time: a lesson of any length needs one chunk of extra memory."""
+PENDING = 512
+"""Samples that may wait to be added to G: so many at a time cost hardly more each than any larger number."""
+PENDING_LESSONS = 32
+"""Lessons that may wait. More would save little, as each is added on its own."""
 
 PRECISIONS = ("float64", "float32")
 """What sums may be kept in. float32 is there to do as others have done: it loses what small λ need."""
@@ -57,7 +64,12 @@ class ClassSums:
         self.dim = sum(self.layers.values())
         self.labels: list[Any] = []
         self.counts: NDArray[np.int64] = np.zeros(0, np.int64)
-        self.prototypes = np.zeros((0, self.dim), precision)
+        self._rows: list[Floats] = []  # the sum of each class; these arrays never change, others replace them
+
+    @property
+    def prototypes(self) -> Floats:
+        """The sum of the feature vectors of each class, C × dim, as an array of its own."""
+        return np.array(self._rows, self.precision).reshape(len(self._rows), self.dim)
 
     @property
     def total(self) -> int:
@@ -67,12 +79,16 @@ class ClassSums:
     @property
     def nbytes(self) -> int:
         """Bytes of learned state in memory."""
-        return self.prototypes.nbytes + self.counts.nbytes
+        return sum(row.nbytes for row in self._rows) + self.counts.nbytes
 
     def update(self, features: ArrayLike, labels: ArrayLike) -> None:
         """Learn: add the samples (n × dim) with their n labels."""
         for x, y in self._chunks(features, labels):
-            self._accumulate(self._sums_of(x, y), +1)
+            self._accumulate(self._sums_of(x, y), +1, same_lesson=True)
+
+    def add(self, other: Self) -> None:
+        """Learn what other sums hold, all at once: an interruption leaves these sums as they were."""
+        self._accumulate(other, +1)
 
     def revert(self, features: ArrayLike, labels: ArrayLike) -> None:
         """Un-learn: take samples out again; see `remove`."""
@@ -162,10 +178,10 @@ class ClassSums:
         sums = cls(dict(header["layers"]), arrays["prototypes"].dtype.name)
         sums.labels = list(header["labels"])
         sums.counts = np.array(header["counts"], np.int64)
-        sums.prototypes = np.array(arrays["prototypes"])
+        sums._rows = [row.copy() for row in arrays["prototypes"]]
         return sums
 
-    # Private: `_sums_of`, `_accumulate` and `_take` are what a richer kind of sums extends.
+    # Private: `_sums_of`, `_combined` and `_take` are what a richer kind of sums extends.
 
     def _sums_of(self, x: Floats, y: NDArray[Any]) -> Self:
         """The sums of one chunk."""
@@ -179,11 +195,22 @@ class ClassSums:
         order = np.argsort(index, kind="stable")
         sums.labels = names.tolist()
         sums.counts = np.bincount(index)
-        sums.prototypes = np.add.reduceat(x[order], np.cumsum([0, *sums.counts[:-1]]), axis=0)
+        rows = np.add.reduceat(x[order], np.cumsum([0, *sums.counts[:-1]]), axis=0)
+        sums._rows = [row.copy() for row in rows]  # one that is kept shall not keep the others
         return sums
 
-    def _accumulate(self, other: Self, sign: int) -> None:
-        """Add (+1) or subtract (−1) other sums in place, aligned by label; empty classes are dropped."""
+    def _accumulate(self, other: Self, sign: int, same_lesson: bool = False) -> None:
+        """Add (+1) or subtract (−1) other sums in place: all of them or, if interrupted, nothing."""
+        # All that is new is computed first, beside what there is. The one call below then swaps it in, and
+        # Python handles an interruption only before it or after it.
+        vars(self).update(self._combined(other, sign, same_lesson))
+
+    def _combined(self, other: Self, sign: int, same_lesson: bool) -> dict[str, Any]:
+        """What changes when other sums are added (+1) or subtracted (−1), by attribute.
+
+        Sums are aligned by label, and classes without samples are dropped. The sums of classes that are not
+        in `other` are not copied.
+        """
         if list(self.layers.items()) != list(other.layers.items()):  # their order is that of the columns
             raise MismatchError(
                 f"These sums are of different layers: {self.layers} and {other.layers}. "
@@ -194,29 +221,25 @@ class ClassSums:
                 f"These sums are kept in {self.precision} and in {other.precision}. "
                 "Only sums of the same precision can be combined."
             )
-        labels = united(self.labels, other.labels)
-        row = {label: i for i, label in enumerate(labels)}
-        counts = np.zeros(len(labels), np.int64)
-        prototypes = np.zeros((len(labels), self.dim), self.precision)
-        for sums, factor in ((self, 1), (other, sign)):
-            rows = [row[label] for label in sums.labels]
-            counts[rows] += factor * sums.counts
-            prototypes[rows] += factor * sums.prototypes
-        kept = np.flatnonzero(counts)
-        self.labels = [labels[i] for i in kept]
-        self.counts, self.prototypes = counts[kept], prototypes[kept]
+        sums = dict(zip(self.labels, zip(self.counts.tolist(), self._rows, strict=True), strict=True))
+        for label, count, row in zip(other.labels, other.counts.tolist(), other._rows, strict=True):
+            before = sums.get(label, (0, 0.0))
+            sums[label] = before[0] + sign * count, before[1] + sign * row
+        labels = [label for label in united(self.labels, other.labels) if sums[label][0]]
+        counts = np.array([sums[label][0] for label in labels], np.int64)
+        return {"labels": labels, "counts": counts, "_rows": [sums[label][1] for label in labels]}
 
     def _take(self, source: Self, columns: NDArray[Any]) -> None:
         """Become the given columns of the source."""
         self.labels, self.counts = list(source.labels), source.counts.copy()
-        self.prototypes = source.prototypes[:, columns]
+        self._rows = [row[columns] for row in source._rows]
 
     def _width(self, name: str) -> int:
         if name not in self.layers:
             raise unknown_name("layer", name, self.layers)
         return self.layers[name]
 
-    def _chunks(self, features: ArrayLike, labels: ArrayLike) -> Iterator[tuple[Floats, NDArray[Any]]]:
+    def _chunks(self, features: ArrayLike, labels: ArrayLike) -> Iterator[Samples]:
         """Checked pieces of the samples, in the precision of the sums."""
         x, y = np.asarray(features), np.asarray(labels)
         if x.ndim != 2 or y.ndim != 1:
@@ -245,8 +268,10 @@ class ClassSums:
 class GramStatistics(ClassSums):
     """Class sums and the Gram matrix G: all that LayUP ever keeps.
 
-    Memory is 8·(d² + C·d) bytes (4·(…) in float32), whatever the number of samples; learning costs d²
-    operations a sample.
+    Of G one triangle is kept, so memory is 8·(d²/2 + C·d) bytes (4·(…) in float32), whatever the number of
+    samples; learning costs d² operations a sample. All of G is written anew for whatever is added to it, so
+    small lessons wait until they are enough, or until a file is written. What is asked of the sums always
+    includes them. Each is added on its own, in turn: when that happens changes nothing, not even rounding.
 
     >>> a, b = GramStatistics(2), GramStatistics(2)
     >>> a.update([[1.0, 0.0]], ["cat"])
@@ -262,12 +287,40 @@ class GramStatistics(ClassSums):
 
     def __init__(self, layers: Mapping[str, int] | int, precision: str = "float64") -> None:
         super().__init__(layers, precision)
-        self.gram = np.zeros((self.dim, self.dim), precision)
+        self._triangle: Triangle | None = None  # before there is anything to keep
+        self._pending: tuple[tuple[Samples, ...], ...] = ()  # lessons yet to be added to it, in batches
+
+    @property
+    def gram(self) -> Floats:
+        """G, d × d, as an array of its own. Costs one pass over it, and d² operations a sample that waits."""
+        return self._settled().dense()
+
+    @property
+    def trace(self) -> float:
+        """The sum of the squares of all values of all samples, tr G, without making G."""
+        whole = 0.0 if self._triangle is None else self._triangle.trace()
+        return whole + sum(float((x**2).sum()) for lesson in self._pending for x, _ in lesson)
+
+    @property
+    def rows(self) -> Samples | None:
+        """The samples and their labels, if they are so few that all of them still wait to be added to G.
+
+        >>> lesson = GramStatistics(2)
+        >>> lesson.update([[1.0, 0.0], [0.0, 2.0]], ["cat", "dog"])
+        >>> lesson.rows
+        (array([[1., 0.],
+               [0., 2.]]), array(['cat', 'dog'], dtype='<U3'))
+        """
+        if self._triangle is not None:
+            return None
+        batches = [batch for lesson in self._pending for batch in lesson]
+        features = np.concatenate([np.zeros((0, self.dim), self.precision), *(x for x, _ in batches)])
+        return features, np.concatenate([y for _, y in batches]) if batches else np.zeros(0)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of learned state in memory."""
-        return super().nbytes + self.gram.nbytes
+        """Bytes of learned state in memory, once no sample waits."""
+        return super().nbytes + Triangle.nbytes_of(self.dim, self.precision)
 
     def remove(self, part: Self) -> None:
         """Take other sums out, after checking that what remains could have been learned.
@@ -277,53 +330,86 @@ class GramStatistics(ClassSums):
         there are fewer samples than dimensions and the image is new; not always beyond). And where a class
         loses its last image, nothing of its sum may stay. Costs d³/3.
         """
-        before = self.copy()
-        super().remove(part)
+        left = self.copy()
+        super(GramStatistics, left).remove(part)
         # The backbone's float32 rounding may differ between two visits of an image: about 1e-6 of its size.
         rounding = self.dim * np.finfo(self.precision).eps
-        slack = 1e-5 * np.trace(part.gram) + rounding * np.trace(before.gram)
-        emptied = list({*part.labels} - {*self.labels})
-        left = np.subtract(*(sums.prototypes[np.isin(sums.labels, emptied)] for sums in (before, part)))
-        if (left**2).sum() > part.total * slack or not _is_positive(self.within_class_scatter(), slack):
-            vars(self).update(vars(before))
+        slack = 1e-5 * part.trace + float(rounding) * self.trace
+        emptied = list({*part.labels} - {*left.labels})
+        rest = np.subtract(*(sums.prototypes[np.isin(sums.labels, emptied)] for sums in (self, part)))
+        if (rest**2).sum() > part.total * slack or not _is_positive(left.within_class_scatter(), slack):
             raise ForgetError(
                 "These images cannot be forgotten: they are not what was learned (another image, label or "
                 "backbone), since the remaining sums would not be those of any images. Nothing was changed."
             )
+        vars(self).update(vars(left))
 
     def within_class_scatter(self) -> Floats:
         """S_W = G − Σ c_y c_yᵀ / n_y: how samples vary around the mean of their class."""
-        return self.gram - self.prototypes.T @ (self.prototypes / self.counts[:, None])
+        scatter, prototypes = self.gram, self.prototypes
+        scatter -= prototypes.T @ (prototypes / self.counts[:, None])
+        return scatter
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """The sums as a JSON-able header and arrays, G as one triangle."""
         header, arrays = super().state()
-        return header, {**arrays, "gram": storage.pack_triangle(self.gram)}
+        self._settle()  # later batches begin another lesson then, as they do in sums from a file
+        return header, {**arrays, "gram": self._settled().packed()}
 
     @classmethod
     def from_state(cls, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """The inverse of `state`."""
         sums = super().from_state(header, arrays)
-        sums.gram = storage.unpack_triangle(arrays["gram"], sums.dim)
+        sums._triangle = Triangle.from_packed(arrays["gram"], sums.dim)
         return sums
 
     def _sums_of(self, x: Floats, y: NDArray[Any]) -> Self:
         sums = super()._sums_of(x, y)
-        sums.gram = x.T @ x
+        sums._pending = (((x, y.copy()),),)
         return sums
 
-    def _accumulate(self, other: Self, sign: int) -> None:
-        super()._accumulate(other, sign)
-        if sign > 0:
-            self.gram += other.gram
-        elif self.labels:
-            self.gram -= other.gram
-        else:  # nothing is left: not even rounding
-            self.gram = np.zeros_like(self.gram)
+    def _combined(self, other: Self, sign: int, same_lesson: bool) -> dict[str, Any]:
+        new = super()._combined(other, sign, same_lesson)
+        if not new["labels"]:  # nothing is left: not even rounding
+            return {**new, "_triangle": None, "_pending": ()}
+        if sign < 0:
+            whole, few = self._settled(), other._triangle is None
+            left = whole.plus_rows(*other._waiting(), sign=-1) if few else whole - other._settled()
+            return {**new, "_triangle": left, "_pending": ()}
+        triangle, pending = self._triangle, self._pending
+        if other._triangle is not None:
+            if pending:
+                self._settle()  # first come, first added
+            mine = self._triangle
+            triangle, pending = other._triangle if mine is None else mine + other._triangle, other._pending
+        elif same_lesson and pending:
+            pending = (*pending[:-1], pending[-1] + other._pending[0])
+        else:
+            pending += other._pending
+        both = self.empty()
+        both._triangle, both._pending = triangle, pending
+        if len(pending) > PENDING_LESSONS or sum(len(x) for lesson in pending for x, _ in lesson) > PENDING:
+            both._settle()
+        return {**new, "_triangle": both._triangle, "_pending": both._pending}
 
     def _take(self, source: Self, columns: NDArray[Any]) -> None:
         super()._take(source, columns)
-        self.gram = source.gram[np.ix_(columns, columns)]
+        self._triangle = source._triangle and source._triangle.take(columns)
+        self._pending = tuple(tuple((x[:, columns], y) for x, y in lesson) for lesson in source._pending)
+
+    def _settled(self) -> Triangle:
+        """G with all samples in it."""
+        triangle = self._triangle or Triangle.zeros(self.dim, self.precision)
+        return triangle.plus_rows(*self._waiting()) if self._pending else triangle
+
+    def _settle(self) -> None:
+        """Let no sample wait any longer."""
+        vars(self).update(_triangle=self._settled(), _pending=())
+
+    def _waiting(self) -> list[Floats]:
+        """The feature vectors of each lesson that waits."""
+        parts = ([x for x, _ in lesson] for lesson in self._pending)
+        return [batches[0] if len(batches) == 1 else np.concatenate(batches) for batches in parts]
 
 
 def require_precision(precision: str) -> None:
@@ -363,9 +449,10 @@ def _not_finite(x: NDArray[Any], start: int) -> list[int]:
 
 
 def _is_positive(matrix: Floats, slack: float) -> bool:
-    """Whether a symmetric matrix has no eigenvalue below −slack (one Cholesky factorisation)."""
+    """Whether a symmetric matrix has no eigenvalue below −slack. Spends it on one Cholesky factorisation."""
+    matrix[np.diag_indices(len(matrix))] += slack + np.finfo(float).tiny
     try:
-        np.linalg.cholesky(matrix + (slack + np.finfo(float).tiny) * np.eye(len(matrix)))
+        np.linalg.cholesky(matrix)
     except np.linalg.LinAlgError:
         return False
     return True

@@ -198,46 +198,6 @@ def locked(
         lock.release()
 
 
-def pack_triangle(G: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Put the lower triangle of a symmetric (d, d) matrix into d(d+1)/2 values, row by row: half the file.
-
-    >>> pack_triangle(np.array([[1.0, 2.0], [2.0, 3.0]]))
-    array([1., 2., 3.])
-    """
-    if G.ndim != 2 or G.shape[0] != G.shape[1]:
-        raise InputError(f"Cannot pack an array of shape {G.shape}: give a square, symmetric matrix")
-    packed = np.empty(_triangle_size(len(G)), dtype=G.dtype)
-    end = 0
-    for i, row in enumerate(G):
-        start, end = end, end + i + 1
-        packed[start:end] = row[: i + 1]
-    return packed
-
-
-def unpack_triangle(packed: NDArray[np.float64], d: int) -> NDArray[np.float64]:
-    """Give back the symmetric (d, d) matrix that `pack_triangle` packed, bit by bit.
-
-    >>> unpack_triangle(np.array([1.0, 2.0, 3.0]), 2)
-    array([[1., 2.],
-           [2., 3.]])
-    """
-    if packed.shape != (_triangle_size(d),):
-        raise InputError(
-            f"Cannot unpack values of shape {packed.shape} into a {d} × {d} matrix: "
-            f"its triangle has {_triangle_size(d)} values"
-        )
-    G = np.empty((d, d), dtype=packed.dtype)
-    end = 0
-    for i in range(d):
-        start, end = end, end + i + 1
-        G[i, : i + 1] = G[: i + 1, i] = packed[start:end]
-    return G
-
-
-def _triangle_size(d: int) -> int:
-    return d * (d + 1) // 2
-
-
 def _real(path: AnyPath) -> Path:
     # Links are followed, so that one file has one lock by whatever name it is called.
     return Path(os.path.realpath(path))

@@ -26,8 +26,8 @@ class AdamLayUPMethod(RidgeOfLayersMethod):
 
         G = Σ Φ Φᵀ over all samples        c_y = Σ Φ over class y        s_y(x) = Φ(x)ᵀ (G + λI)⁻¹ c_y.
 
-    Keeps: D² + C·D values of 8 bytes, four times the Gram matrix of `layup`, a count for each of C classes,
-    and what the first session tuned (4 bytes a value). For k = 6 layers of 768 values, G takes 680 MB.
+    Keeps: D²/2 + C·D values of 8 bytes, four times the Gram matrix of `layup`, a count for each of C classes,
+    and what the first session tuned (4 bytes a value). For k = 6 layers of 768 values, G takes 344 MB.
     Costs: two passes of the network and D² operations an image; where λ is searched, four eigendecompositions
     a task (9 D³ each); one solve (D³/3) before the first answer after a task; and the first session.
     Needs: a network with k layers, and a first session, with whatever adapter. Without a tuned network it

@@ -17,7 +17,7 @@ from layup.methods.blocks import BlocksClassifier, BlocksModel
 from layup.methods.layup import LayUPMethod
 from layup.methods.learner import Method, Report, Setup
 from layup.methods.models import ModelLearner, ModelMethod, settled_depth, settled_rule
-from layup.statistics import require_precision
+from layup.statistics import GramStatistics, require_precision
 
 
 class DepthsClassifier(BlocksClassifier):
@@ -44,9 +44,9 @@ class DepthsClassifier(BlocksClassifier):
     def state_bytes(self, k: str) -> int:
         """What a model of this depth alone would keep."""
         sums = self.statistics_
-        width: int = sum(sums.layers[name] for name in self.blocks[k])
-        values, size = width**2 + len(sums.labels) * width, sums.prototypes.itemsize
-        return int(values * size + sums.counts.nbytes)
+        alone = GramStatistics({name: sums.layers[name] for name in self.blocks[k]}, sums.precision)
+        prototypes = len(sums.labels) * alone.prototypes.itemsize * alone.dim
+        return alone.nbytes + prototypes + int(sums.counts.nbytes)
 
 
 class LayUPDepths(BlocksModel):

@@ -54,8 +54,8 @@ class FSALDAMethod(ModelMethod):
     the most probable class, were all classes Gaussian with one covariance. S_W follows from the same sums
     that `layup` keeps, so the past is never looked at again.
 
-    Keeps: d² + C·d values of 8 bytes, a count for each of C classes, and what the first session tuned (4
-    bytes a value). For d = 768, the matrix takes 4.7 MB.
+    Keeps: d²/2 + C·d values of 8 bytes, a count for each of C classes, and what the first session tuned (4
+    bytes a value). For d = 768, the matrix takes 2.8 MB.
     Costs: one pass of the network and d² operations an image; one eigendecomposition (9 d³) before the first
     answer after a task; and the first session.
     Needs: nothing, but its authors tune the network in a first session, and so it is done unless told

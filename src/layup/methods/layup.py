@@ -20,8 +20,8 @@ class LayUPMethod(RidgeOfLayersMethod):
         G = Σ Φ Φᵀ over all samples        c_y = Σ Φ over the samples of class y
         s_y(x) = Φ(x)ᵀ (G + λI)⁻¹ c_y      and the class of the highest score is the answer.
 
-    Keeps: d² + C·d values of 8 bytes (4 in float32), and a count for each of C classes, whatever the number
-    of images; a file holds one triangle of G. For k = 6 layers of 768 values, G takes 170 MB.
+    Keeps: d²/2 + C·d values of 8 bytes (4 in float32), and a count for each of C classes, whatever the number
+    of images. For k = 6 layers of 768 values, G takes 87 MB.
     Costs: one pass of the network and d² operations an image; where λ is searched, four eigendecompositions
     a task (9 d³ each); one solve (d³/3) before the first answer after a task.
     Needs: nothing but a network with k layers. A first session, if there is one, tunes it before.

@@ -67,14 +67,13 @@ class RanPACMethod(ModelMethod):
         h(x) = max(0, f(x) W)        G = Σ h hᵀ over all samples        c_y = Σ h over class y
         s_y(x) = h(x)ᵀ (G + λI)⁻¹ c_y.
 
-    Keeps: M² + C·M values of 8 bytes (4 in float32), a count for each of C classes, and what a first session
-    tuned (4 bytes a value); a file holds one triangle of G. For M = 10,000, G takes 800 MB, and learning or
-    solving four times that for a moment. W follows from the run's seed, so it is neither stored nor counted;
-    in memory it takes 8·d·M bytes more.
+    Keeps: M²/2 + C·M values of 8 bytes (4 in float32), a count for each of C classes, and what a first
+    session tuned (4 bytes a value). For M = 10,000, G takes 405 MB, and learning or solving several times
+    that for a moment. W follows from the run's seed, so it is neither stored nor counted; in memory it takes
+    8·d·M bytes more.
     Costs: one pass of the network and d·M + M² operations an image; where λ is searched, with n four fifths
     of a task's images, one eigendecomposition of an n × n matrix (9 n³, and 2 M·n² around it), or of G's size
-    where n > M; one solve (M³/3) before the first answer after a task. Every lesson takes several passes over
-    G, however short it is: a stream of small batches is slow.
+    where n > M; one solve (M³/3) before the first answer after a task.
     Needs: nothing, but its authors tune the network in a first session, and so it is done unless told
     otherwise; never on a stream.
 

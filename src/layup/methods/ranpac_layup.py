@@ -20,7 +20,7 @@ class RanPACLayUPMethod(RanPACMethod):
         h(x) = max(0, Φ(x) W)        G = Σ h hᵀ over all samples        c_y = Σ h over class y
         s_y(x) = h(x)ᵀ (G + λI)⁻¹ c_y.
 
-    Keeps: as `ranpac`, M² + C·M values of 8 bytes (4 in float32), whatever k is, C counts, and what a first
+    Keeps: as `ranpac`, M²/2 + C·M values of 8 bytes (4 in float32), whatever k is, C counts, and what a first
     session tuned. W, which follows from the run's seed and is neither stored nor counted, takes 8·d·M bytes
     of memory: 370 MB for M = 10,000 and k = 6 layers of 768 values.
     Costs: one pass of the network and d·M + M² operations an image; λ and the solve as of `ranpac`.

@@ -1,0 +1,168 @@
+"""A symmetric matrix of which one triangle is kept in memory, and in files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from layup.errors import InputError
+
+BLOCK = 128
+"""Rows of a panel: enough for products at full speed; more would leave the processor's cache."""
+
+
+class Triangle:
+    """A symmetric d × d matrix as panels of rows that end at the diagonal: d²/2 + d·BLOCK/2 values.
+
+    Panel i holds the rows from i·BLOCK to (i+1)·BLOCK, and their columns from 0 to (i+1)·BLOCK. In the square
+    at its end both triangles are there, equal to the bit.
+
+    A triangle never changes: what is computed is another one, so that an interruption leaves what was there.
+
+    >>> triangle = Triangle.zeros(2).plus_rows(np.array([[1.0, 2.0], [0.0, 3.0]]))
+    >>> triangle.dense().tolist(), triangle.trace(), triangle.packed().tolist()
+    ([[1.0, 2.0], [2.0, 13.0]], 14.0, [1.0, 2.0, 13.0])
+    >>> (triangle - triangle.plus_rows(np.array([[1.0, 1.0]]))).dense().tolist()
+    [[-1.0, -1.0], [-1.0, -1.0]]
+    """
+
+    def __init__(self, panels: tuple[NDArray[Any], ...]) -> None:
+        self._panels = panels
+
+    @classmethod
+    def zeros(cls, dim: int, precision: str = "float64") -> Self:
+        """A matrix of zeros."""
+        return cls(tuple(np.zeros((stop - start, stop), precision) for start, stop in _panels(dim)))
+
+    @classmethod
+    def of(cls, matrix: ArrayLike) -> Self:
+        """The symmetric matrix whose lower triangle this one has."""
+        dense = np.asarray(matrix)
+        if dense.ndim != 2 or dense.shape[0] != dense.shape[1]:
+            raise InputError(f"An array of shape {dense.shape} has no triangle: give a square matrix.")
+        return cls(tuple(_mirrored(dense[start:stop, :stop].copy()) for start, stop in _panels(len(dense))))
+
+    @classmethod
+    def from_packed(cls, packed: NDArray[Any], dim: int) -> Self:
+        """The inverse of `packed`, bit by bit.
+
+        >>> Triangle.from_packed(np.array([1.0, 2.0, 3.0]), 2).dense().tolist()
+        [[1.0, 2.0], [2.0, 3.0]]
+        """
+        if packed.shape != (_size(dim),):
+            raise InputError(
+                f"Values of shape {packed.shape} are no triangle of a {dim} × {dim} matrix, "
+                f"which has {_size(dim)} values."
+            )
+        panels = []
+        for start, stop in _panels(dim):
+            panel = np.empty((stop - start, stop), packed.dtype)
+            for i, row in enumerate(panel, start):
+                row[: i + 1] = packed[_size(i) : _size(i + 1)]
+            panels.append(_mirrored(panel))
+        return cls(tuple(panels))
+
+    @property
+    def dim(self) -> int:
+        """How many rows and columns the matrix has, d."""
+        return int(self._panels[-1].shape[1])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        return sum(panel.nbytes for panel in self._panels)
+
+    @staticmethod
+    def nbytes_of(dim: int, precision: str) -> int:
+        """Bytes that a triangle of such a matrix takes."""
+        return sum((stop - start) * stop for start, stop in _panels(dim)) * np.dtype(precision).itemsize
+
+    def plus_rows(self, *parts: NDArray[Any], sign: int = 1) -> Self:
+        """The matrix plus XᵀX, or less it (−1), for samples X (n × d), part after part.
+
+        Rounding is as if each part had been added on its own, but the triangle is copied once. Costs n·d²
+        operations, and no memory but that of the new triangle.
+        """
+        combine = np.add if sign > 0 else np.subtract
+        panels = []
+        for (start, stop), panel in zip(_panels(self.dim), self._panels, strict=True):
+            total, product = panel.copy(), np.empty_like(panel)
+            for x in parts:
+                rows = x[:, start:stop].T
+                if len(x) == 1:  # several times as fast as a matrix product of this shape
+                    np.multiply(rows, x[:, :stop], out=product)
+                else:
+                    np.matmul(rows, x[:, :start], out=product[:, :start])
+                    product[:, start:] = rows @ rows.T  # a product with itself is symmetric to the bit
+                combine(total, product, out=total)
+            panels.append(total)
+        return type(self)(tuple(panels))
+
+    def __add__(self, other: Self) -> Self:
+        return type(self)(tuple(a + b for a, b in zip(self._panels, other._panels, strict=True)))
+
+    def __sub__(self, other: Self) -> Self:
+        return type(self)(tuple(a - b for a, b in zip(self._panels, other._panels, strict=True)))
+
+    def dense(self) -> NDArray[Any]:
+        """The whole matrix, as an array of its own."""
+        dense = np.empty((self.dim, self.dim), self._panels[0].dtype)
+        for (start, stop), panel in zip(_panels(self.dim), self._panels, strict=True):
+            dense[start:stop, :stop] = panel
+            dense[:start, start:stop] = panel[:, :start].T
+        return dense
+
+    def take(self, columns: NDArray[np.int64]) -> Self:
+        """The matrix of these rows and columns only, in this order.
+
+        >>> triangle = Triangle.of(np.array([[1, 2, 4], [2, 3, 5], [4, 5, 6]]))
+        >>> triangle.take(np.array([2, 0])).dense().tolist()
+        [[6, 4], [4, 1]]
+        """
+        return type(self)(
+            tuple(self._block(columns[start:stop], columns[:stop]) for start, stop in _panels(len(columns)))
+        )
+
+    def trace(self) -> float:
+        """The sum of the diagonal."""
+        return float(sum(np.trace(panel[:, -len(panel) :]) for panel in self._panels if len(panel)))
+
+    def packed(self) -> NDArray[Any]:
+        """The lower triangle in d(d+1)/2 values, row by row, as files have it."""
+        packed = np.empty(_size(self.dim), self._panels[0].dtype)
+        for (start, _), panel in zip(_panels(self.dim), self._panels, strict=True):
+            for i, row in enumerate(panel, start):
+                packed[_size(i) : _size(i + 1)] = row[: i + 1]
+        return packed
+
+    def _block(self, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[Any]:
+        """The values where these rows and columns meet, each from the panel of whichever is further down."""
+        block = np.empty((len(rows), len(columns)), self._panels[0].dtype)
+        for (start, stop), panel in zip(_panels(self.dim), self._panels, strict=True):
+            within, above = (start <= rows) & (rows < stop), rows < start
+            upto, across = columns < stop, (start <= columns) & (columns < stop)
+            block[np.ix_(within, upto)] = panel[np.ix_(rows[within] - start, columns[upto])]
+            block[np.ix_(above, across)] = panel[np.ix_(columns[across] - start, rows[above])].T
+        return block
+
+
+def _panels(dim: int) -> Iterator[tuple[int, int]]:
+    """Where the rows of each panel begin and end; a matrix without rows has one panel without rows."""
+    for start in range(0, max(dim, 1), BLOCK):
+        yield start, min(start + BLOCK, dim)
+
+
+def _mirrored(panel: NDArray[Any]) -> NDArray[Any]:
+    """The panel with the lower triangle of its last square mirrored into the upper one."""
+    square = panel[:, panel.shape[1] - len(panel) :]
+    for i, row in enumerate(square):
+        square[:i, i] = row[:i]
+    return panel
+
+
+def _size(dim: int) -> int:
+    """How many values a triangle has."""
+    return dim * (dim + 1) // 2
