@@ -57,15 +57,6 @@ def test_samples_are_added_and_taken_out(dim: int, precision: str, rng: np.rando
     np.testing.assert_array_equal(before.plus_rows(x[:0]).dense(), matrix)
 
 
-@pytest.mark.parametrize("sign", [1, -1])
-def test_parts_are_added_as_if_each_came_alone_to_the_bit(sign: int, rng: np.random.Generator) -> None:
-    parts = [rng.normal(size=(n, 10)) for n in (1, 5, 1, 1, 3)]
-    alone = together = Triangle.of(symmetric(rng, 10))
-    for part in parts:
-        alone = alone.plus_rows(part, sign=sign)
-    assert together.plus_rows(*parts, sign=sign).dense().tobytes() == alone.dense().tobytes()
-
-
 @pytest.mark.parametrize("layout", ["rows", "columns", "strided"])
 def test_samples_may_lie_in_memory_as_they_like(layout: str, rng: np.random.Generator) -> None:
     x = rng.normal(size=(5, 9))

@@ -35,8 +35,6 @@ CHUNK = 1024
 """Rows converted to float64 at a time: a lesson of any length needs one chunk of extra memory."""
 PENDING = 512
 """Samples that may wait to be added to G: so many at a time cost hardly more each than any larger number."""
-PENDING_LESSONS = 32
-"""Lessons that may wait. More would save little, as each is added on its own."""
 
 PRECISIONS = ("float64", "float32")
 """What sums may be kept in. float32 is there to do as others have done: it loses what small λ need."""
@@ -84,7 +82,7 @@ class ClassSums:
     def update(self, features: ArrayLike, labels: ArrayLike) -> None:
         """Learn: add the samples (n × dim) with their n labels."""
         for x, y in self._chunks(features, labels):
-            self._accumulate(self._sums_of(x, y), +1, same_lesson=True)
+            self._accumulate(self._sums_of(x, y), +1)
 
     def add(self, other: Self) -> None:
         """Learn what other sums hold, all at once: an interruption leaves these sums as they were."""
@@ -199,13 +197,13 @@ class ClassSums:
         sums._rows = [row.copy() for row in rows]  # one that is kept shall not keep the others
         return sums
 
-    def _accumulate(self, other: Self, sign: int, same_lesson: bool = False) -> None:
+    def _accumulate(self, other: Self, sign: int) -> None:
         """Add (+1) or subtract (−1) other sums in place: all of them or, if interrupted, nothing."""
         # All that is new is computed first, beside what there is. The one call below then swaps it in, and
         # Python handles an interruption only before it or after it.
-        vars(self).update(self._combined(other, sign, same_lesson))
+        vars(self).update(self._combined(other, sign))
 
-    def _combined(self, other: Self, sign: int, same_lesson: bool) -> dict[str, Any]:
+    def _combined(self, other: Self, sign: int) -> dict[str, Any]:
         """What changes when other sums are added (+1) or subtracted (−1), by attribute.
 
         Sums are aligned by label, and classes without samples are dropped. The sums of classes that are not
@@ -270,8 +268,8 @@ class GramStatistics(ClassSums):
 
     Of G one triangle is kept, so memory is 8·(d²/2 + C·d) bytes (4·(…) in float32), whatever the number of
     samples; learning costs d² operations a sample. All of G is written anew for whatever is added to it, so
-    small lessons wait until they are enough, or until a file is written. What is asked of the sums always
-    includes them. Each is added on its own, in turn: when that happens changes nothing, not even rounding.
+    small lessons wait until they are enough, or until a file is written, and are added as one. What is asked
+    of the sums always includes them.
 
     >>> a, b = GramStatistics(2), GramStatistics(2)
     >>> a.update([[1.0, 0.0]], ["cat"])
@@ -288,7 +286,7 @@ class GramStatistics(ClassSums):
     def __init__(self, layers: Mapping[str, int] | int, precision: str = "float64") -> None:
         super().__init__(layers, precision)
         self._triangle: Triangle | None = None  # before there is anything to keep
-        self._pending: tuple[tuple[Samples, ...], ...] = ()  # lessons yet to be added to it, in batches
+        self._pending: tuple[Samples, ...] = ()  # samples yet to be added to it
 
     @property
     def gram(self) -> Floats:
@@ -299,7 +297,7 @@ class GramStatistics(ClassSums):
     def trace(self) -> float:
         """The sum of the squares of all values of all samples, tr G, without making G."""
         whole = 0.0 if self._triangle is None else self._triangle.trace()
-        return whole + sum(float((x**2).sum()) for lesson in self._pending for x, _ in lesson)
+        return whole + sum(float((x**2).sum()) for x, _ in self._pending)
 
     @property
     def rows(self) -> Samples | None:
@@ -313,9 +311,8 @@ class GramStatistics(ClassSums):
         """
         if self._triangle is not None:
             return None
-        batches = [batch for lesson in self._pending for batch in lesson]
-        features = np.concatenate([np.zeros((0, self.dim), self.precision), *(x for x, _ in batches)])
-        return features, np.concatenate([y for _, y in batches]) if batches else np.zeros(0)
+        labels = [y for _, y in self._pending]
+        return self._waiting(), np.concatenate(labels) if labels else np.zeros(0)
 
     @property
     def nbytes(self) -> int:
@@ -353,7 +350,7 @@ class GramStatistics(ClassSums):
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """The sums as a JSON-able header and arrays, G as one triangle."""
         header, arrays = super().state()
-        self._settle()  # later batches begin another lesson then, as they do in sums from a file
+        self._settle()
         return header, {**arrays, "gram": self._settled().packed()}
 
     @classmethod
@@ -365,16 +362,16 @@ class GramStatistics(ClassSums):
 
     def _sums_of(self, x: Floats, y: NDArray[Any]) -> Self:
         sums = super()._sums_of(x, y)
-        sums._pending = (((x, y.copy()),),)
+        sums._pending = ((x, y.copy()),)
         return sums
 
-    def _combined(self, other: Self, sign: int, same_lesson: bool) -> dict[str, Any]:
-        new = super()._combined(other, sign, same_lesson)
+    def _combined(self, other: Self, sign: int) -> dict[str, Any]:
+        new = super()._combined(other, sign)
         if not new["labels"]:  # nothing is left: not even rounding
             return {**new, "_triangle": None, "_pending": ()}
         if sign < 0:
             whole, few = self._settled(), other._triangle is None
-            left = whole.plus_rows(*other._waiting(), sign=-1) if few else whole - other._settled()
+            left = whole.plus_rows(other._waiting(), sign=-1) if few else whole - other._settled()
             return {**new, "_triangle": left, "_pending": ()}
         triangle, pending = self._triangle, self._pending
         if other._triangle is not None:
@@ -382,34 +379,31 @@ class GramStatistics(ClassSums):
                 self._settle()  # first come, first added
             mine = self._triangle
             triangle, pending = other._triangle if mine is None else mine + other._triangle, other._pending
-        elif same_lesson and pending:
-            pending = (*pending[:-1], pending[-1] + other._pending[0])
         else:
             pending += other._pending
         both = self.empty()
         both._triangle, both._pending = triangle, pending
-        if len(pending) > PENDING_LESSONS or sum(len(x) for lesson in pending for x, _ in lesson) > PENDING:
+        if sum(len(x) for x, _ in pending) > PENDING:
             both._settle()
         return {**new, "_triangle": both._triangle, "_pending": both._pending}
 
     def _take(self, source: Self, columns: NDArray[Any]) -> None:
         super()._take(source, columns)
         self._triangle = source._triangle and source._triangle.take(columns)
-        self._pending = tuple(tuple((x[:, columns], y) for x, y in lesson) for lesson in source._pending)
+        self._pending = tuple((x[:, columns], y) for x, y in source._pending)
 
     def _settled(self) -> Triangle:
         """G with all samples in it."""
         triangle = self._triangle or Triangle.zeros(self.dim, self.precision)
-        return triangle.plus_rows(*self._waiting()) if self._pending else triangle
+        return triangle.plus_rows(self._waiting()) if self._pending else triangle
 
     def _settle(self) -> None:
         """Let no sample wait any longer."""
         vars(self).update(_triangle=self._settled(), _pending=())
 
-    def _waiting(self) -> list[Floats]:
-        """The feature vectors of each lesson that waits."""
-        parts = ([x for x, _ in lesson] for lesson in self._pending)
-        return [batches[0] if len(batches) == 1 else np.concatenate(batches) for batches in parts]
+    def _waiting(self) -> Floats:
+        """The feature vectors that wait."""
+        return np.concatenate([np.zeros((0, self.dim), self.precision), *(x for x, _ in self._pending)])
 
 
 def require_precision(precision: str) -> None:

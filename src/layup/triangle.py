@@ -80,25 +80,19 @@ class Triangle:
         """Bytes that a triangle of such a matrix takes."""
         return sum((stop - start) * stop for start, stop in _panels(dim)) * np.dtype(precision).itemsize
 
-    def plus_rows(self, *parts: NDArray[Any], sign: int = 1) -> Self:
-        """The matrix plus XᵀX, or less it (−1), for samples X (n × d), part after part.
+    def plus_rows(self, x: NDArray[Any], sign: int = 1) -> Self:
+        """The matrix plus XᵀX, or less it (−1), for samples X (n × d).
 
-        Rounding is as if each part had been added on its own, but the triangle is copied once. Costs n·d²
-        operations, and no memory but that of the new triangle.
+        Costs n·d² operations, and no memory but that of the new triangle.
         """
         combine = np.add if sign > 0 else np.subtract
         panels = []
         for (start, stop), panel in zip(_panels(self.dim), self._panels, strict=True):
-            total, product = panel.copy(), np.empty_like(panel)
-            for x in parts:
-                rows = x[:, start:stop].T
-                if len(x) == 1:  # several times as fast as a matrix product of this shape
-                    np.multiply(rows, x[:, :stop], out=product)
-                else:
-                    np.matmul(rows, x[:, :start], out=product[:, :start])
-                    product[:, start:] = rows @ rows.T  # a product with itself is symmetric to the bit
-                combine(total, product, out=total)
-            panels.append(total)
+            product = np.empty_like(panel)
+            rows = x[:, start:stop].T
+            np.matmul(rows, x[:, :start], out=product[:, :start])
+            product[:, start:] = rows @ rows.T  # a product with itself is symmetric to the bit
+            panels.append(combine(panel, product, out=product))
         return type(self)(tuple(panels))
 
     def __add__(self, other: Self) -> Self:
