@@ -427,3 +427,94 @@ def test_sums_can_be_adopted_and_absorbed(rng: np.random.Generator) -> None:
     assert searching.lambda_ == 0.25
     assert searching.needs_samples
     assert not model.needs_samples
+
+
+# ---- a stream of samples
+
+
+def streamed(model: Any, x: Any, y: Any) -> list[bool]:
+    """Learn and answer in turn; whether a stream was at work, each time."""
+    found = []
+    for i in range(len(y)):
+        model.partial_fit(x[i : i + 1], y[i : i + 1])
+        model.predict(x[:3])
+        found.append(model.stream_ is not None)
+    return found
+
+
+@pytest.mark.parametrize("balance", [False, True])
+@pytest.mark.parametrize("lam", [1.0, "search"])
+def test_learning_and_answering_in_turn_becomes_a_stream(
+    lam: Any, balance: bool, rng: np.random.Generator
+) -> None:
+    x, y = oracle.blobs(rng, [30, 20, 25], dim=8, spread=2.0)
+    model = RidgeClassifier(lam, balance=balance).fit(x[:40], y[:40])
+    model.predict(x[:1])
+    assert streamed(model, x[40:], y[40:]) == [False] + [True] * 34
+    fresh = RidgeClassifier(model.lambda_, balance=balance).fit(x, y)
+    np.testing.assert_allclose(model.scores(x), fresh.scores(x), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(model.statistics_.gram, x.T @ x, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        RidgeClassifier("gcv"),
+        RidgeClassifier(0.0),
+        RidgeClassifier(1e-13),
+        RidgeClassifier(1.0, precision="float32"),
+    ],
+    ids=repr,
+)
+def test_what_cannot_be_streamed_is_solved(model: Any, rng: np.random.Generator) -> None:
+    x, y = oracle.blobs(rng, [8, 8], dim=40)
+    assert not any(streamed(model.partial_fit(x[:3], y[:3]), x[3:], y[3:]))
+
+
+def test_learning_without_being_asked_needs_no_stream(rng: np.random.Generator) -> None:
+    x, y = oracle.blobs(rng, [30, 30], dim=8)
+    model = RidgeClassifier(1.0).fit(x[:10], y[:10])
+    for i in range(10, 40):
+        model.partial_fit(x[i : i + 1], y[i : i + 1])
+    model.predict(x)
+    model.partial_fit(x[40:], y[40:]).predict(x)
+    assert model.stream_ is None
+
+
+def test_a_stream_ends_with_a_large_lesson_a_new_lambda_or_forgetting(rng: np.random.Generator) -> None:
+    x, y = oracle.blobs(rng, [90, 90], dim=8, spread=3.0)
+    for end in (
+        lambda model: model.partial_fit(x[60:], y[60:]),
+        lambda model: model.partial_fit(x[60:68], y[60:68]),  # enough to search λ on
+        lambda model: model.revert(x[:1], y[:1]),
+        lambda model: model.adopt(model.statistics_),
+    ):
+        model = RidgeClassifier("search").fit(x[:40], y[:40])
+        model.predict(x[:1])
+        assert streamed(model, x[40:60], y[40:60])[-1]
+        end(model)
+        assert model.stream_ is None
+        fresh = RidgeClassifier(model.lambda_)
+        fresh.adopt(model.statistics_.copy())
+        np.testing.assert_allclose(model.scores(x), fresh.scores(x), rtol=1e-9, atol=1e-12)
+
+
+def test_an_interruption_while_streaming_leaves_nothing_half_done(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, y = oracle.blobs(rng, [30, 30], dim=8)
+    model = RidgeClassifier(1.0).fit(x[:40], y[:40])
+    model.predict(x[:1])
+    streamed(model, x[40:50], y[40:50])
+    follow = model.stream_._follow
+
+    def interrupted(*args: Any) -> None:
+        follow(*args)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(model.stream_, "_follow", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.partial_fit(x[50:53], y[50:53])
+    known = model.statistics_.total
+    fresh = RidgeClassifier(1.0).fit(x[:known], y[:known])
+    np.testing.assert_allclose(model.scores(x), fresh.scores(x), rtol=1e-9, atol=1e-12)

@@ -21,7 +21,12 @@ from layup.lambda_search import search_lambda, search_lambda_by_error
 from layup.registry import unknown_name
 from layup.ridge import FIRST_LAMBDA, Solution, eigenpairs
 from layup.statistics import ClassSums, Floats, GramStatistics, united
+from layup.stream import Stream
 
+FEW = 64
+"""Samples of a lesson that may be streamed: more are as well learned by solving once."""
+TURNS = 2
+"""How often a solution must have been outdated by a few samples: what streaming takes to begin pays then."""
 LAMBDA_RULES = ("search", "gcv")
 METRICS = ("cosine", "euclidean")
 
@@ -134,8 +139,9 @@ class RidgeClassifier(SumsClassifier):
         precision: of new sums and of solving with them. "float32" is there to do as others have done: it
             halves the memory, and ruins the answers where λ is small and samples are fewer than dimensions.
 
-    Learning costs d² operations a sample, and four eigendecompositions a lesson where λ is searched; the
-    first prediction after a lesson costs one solve (d³/3; about 9 d³ with "gcv").
+    Learning costs d² operations a sample, and about two solves a lesson where λ is searched, see
+    `search_lambda`; the first prediction after a lesson costs one solve (d³/3; about 9 d³ with "gcv"). Where
+    lessons of a few samples and predictions take turns, a `Stream` takes over: then both cost 2 d² a sample.
 
     >>> import numpy as np
     >>> X = np.array([[1.0, 0.1], [0.9, 0.0], [0.1, 1.0], [0.0, 0.8]])
@@ -146,6 +152,8 @@ class RidgeClassifier(SumsClassifier):
 
     sums = GramStatistics
     solution_: Solution
+    stream_: Stream | None
+    turns_: int
 
     def __init__(
         self, lam: float | str = "search", *, balance: bool = False, precision: str = "float64"
@@ -168,6 +176,18 @@ class RidgeClassifier(SumsClassifier):
         """Sums of these layers, to begin with, in the precision that is asked for."""
         return GramStatistics(layers, self.precision)
 
+    def absorb(self, lesson: GramStatistics) -> None:
+        """Learn a lesson from its sums alone; one of a few samples that comes after an answer is streamed."""
+        samples, stream = lesson.rows if lesson.total <= FEW else None, self.stream_
+        turns = self.turns_ + self.solution_.solved
+        super().absorb(lesson)  # which forgets the stream: should it be interrupted below, it is half changed
+        if samples is None:
+            return
+        self.turns_ = turns
+        if stream is not None:
+            stream.learn(*samples)
+            self.stream_ = stream if stream.sound else None
+
     def adopt(
         self, statistics: GramStatistics, lam: float | None = None, weights: Floats | None = None
     ) -> None:
@@ -179,6 +199,8 @@ class RidgeClassifier(SumsClassifier):
         else:
             lam = None if isinstance(self.lam, str) else float(self.lam)
         self.solution_ = Solution(statistics, lam, self.balance, weights)
+        self.stream_ = None
+        self.turns_ = 0
 
     def _check(self) -> None:
         require_rule(self.lam)
@@ -200,7 +222,17 @@ class RidgeClassifier(SumsClassifier):
         return None if found is None else (found.best, found.weights)
 
     def _score(self, x: Floats) -> Floats:
+        if self.stream_ is None and self.turns_ >= TURNS and not self.solution_.solved and self._can_stream:
+            self.stream_ = Stream.begun(self.statistics_, self.lambda_)
+            self.turns_ = 0  # another attempt would be as futile, should this one be
+        if self.stream_ is not None:
+            return self.stream_.scores(x, balance=self.balance)
         return x @ self.solution_.weights
+
+    @property
+    def _can_stream(self) -> bool:
+        """Whether λ stays the same from one sample to the next, and rounding can be kept small."""
+        return self.solution_.lam is not None and self.statistics_.precision == "float64"
 
 
 class HeldOutRidgeClassifier(RidgeClassifier):

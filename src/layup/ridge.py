@@ -187,13 +187,27 @@ def solve(gram: Floats, prototypes: Floats, total: int, lam: float) -> Floats:
     if gram.dtype == np.float32:
         lu, pivots, _ = torch.linalg.lu_factor_ex(_shifted(gram, lam))
         return np.asarray(np.nan_to_num(torch.linalg.lu_solve(lu, pivots, right).numpy()))
-    # The trace bounds the largest eigenvalue: above this, the smallest stands six digits above rounding.
-    enough = 1e6 * np.finfo(np.float64).eps * np.trace(gram)
-    if lam > enough or total >= len(gram):
-        factor, failed = torch.linalg.cholesky_ex(_shifted(gram, lam))
-        if not failed and (lam > enough or _smallest_eigenvalue(factor) > enough):
-            return torch.cholesky_solve(right, factor).numpy()
-    return Spectrum.of(gram, prototypes, total).weights(lam)
+    factor = well_conditioned_factor(gram, total, lam)
+    if factor is None:
+        return Spectrum.of(gram, prototypes, total).weights(lam)
+    return torch.cholesky_solve(right, factor).numpy()
+
+
+def well_conditioned_factor(gram: Floats, total: int, lam: float) -> torch.Tensor | None:
+    """L of G + λI = L Lᵀ, if all eigenvalues stand at least six digits above rounding; else None."""
+    enough = rounding_limit(float(np.trace(gram)))
+    if lam <= enough and total < len(gram):
+        return None
+    factor: torch.Tensor
+    factor, failed = torch.linalg.cholesky_ex(_shifted(gram, lam))
+    if failed or (lam <= enough and _smallest_eigenvalue(factor) <= enough):
+        return None
+    return factor
+
+
+def rounding_limit(trace: float) -> float:
+    """Six digits above the rounding of a matrix of this trace, which bounds its largest eigenvalue."""
+    return 1e6 * float(np.finfo(np.float64).eps) * trace
 
 
 def _smallest_eigenvalue(factor: torch.Tensor) -> float:
@@ -276,6 +290,11 @@ class Solution:
             products = torch.from_numpy(sums.prototypes @ weights)
             weights = weights @ balancing(products, torch.from_numpy(sums.counts)).numpy()
         return weights
+
+    @property
+    def solved(self) -> bool:
+        """Whether the weights are there, because they were asked for or known."""
+        return "_solved" in vars(self) or self.known is not None
 
     @property
     def lambda_(self) -> float:
