@@ -8,10 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import ArrayLike
 
 from layup import machine
 from layup.bench.timing import Ratio
+from layup.plots import Trend
 
 BEGIN, END = "<!-- layup bench {} -->", "<!-- end -->"
 
@@ -21,7 +24,7 @@ class Report:
     """A table and the rows of numbers that it was made of.
 
     notes: sentences below the table.
-    speedups: the ratios in it by name, for the picture.
+    speedups, trends: the ratios in it by name, or what grows with what, for the picture.
     texts: how many columns on the left are words.
     """
 
@@ -32,6 +35,7 @@ class Report:
     notes: Sequence[str]
     rows: Sequence[Any]
     speedups: Mapping[str, Ratio] = field(default_factory=dict)
+    trends: Mapping[str, Mapping[str, Trend]] = field(default_factory=dict)
     texts: int = 1
 
     def to_json(self) -> str:
@@ -50,13 +54,23 @@ class Report:
         return json.dumps(values, ensure_ascii=False, indent=1) + "\n"
 
 
+def agreement(answers: ArrayLike, others: ArrayLike) -> float:
+    """The share of equal answers.
+
+    >>> agreement(["a", "b"], ["a", "c"])
+    0.5
+    """
+    return float((np.asarray(answers) == np.asarray(others)).mean())
+
+
 def times(ratio: Ratio) -> str:
     """A ratio as people read it.
 
-    >>> times(Ratio(23.456, 20.1, 31.0, 1.0, 0.04, 3)), times(Ratio(1.234, 1.2, 1.3, 1.0, 0.8, 9))
-    ('23.5× (20.1 … 31)', '1.23× (1.2 … 1.3)')
+    >>> times(Ratio(23.456, 20.1, 31.0, 1.0, 0.04, 3)), times(Ratio(1.234, 1.234, 1.234, 1.0, 0.8, 1))
+    ('23.5× (20.1 … 31)', '1.23×')
     """
-    return f"{ratio.median:.3g}× ({ratio.low:.3g} … {ratio.high:.3g})"
+    spread = "" if ratio.pairs == 1 else f" ({ratio.low:.3g} … {ratio.high:.3g})"
+    return f"{ratio.median:.3g}×{spread}"
 
 
 def seconds(value: float) -> str:
@@ -66,6 +80,15 @@ def seconds(value: float) -> str:
     ('1.23 ms', '500 ms', '75.3 s')
     """
     return f"{1000 * value:.3g} ms" if value < 1 else f"{value:.3g} s"
+
+
+def size_in_bytes(count: float) -> str:
+    """Bytes in the unit that suits them.
+
+    >>> size_in_bytes(169_900_000), size_in_bytes(2.4e10)
+    ('170 MB', '24 GB')
+    """
+    return f"{count / 1e9:.3g} GB" if count >= 1e9 else f"{count / 1e6:.3g} MB"
 
 
 def share(value: float | None) -> str:
@@ -85,8 +108,9 @@ def spread_note(ratio: Ratio) -> str:
     >>> spread_note(Ratio(2.0, 1.0, 3.0, 2.0, 1.0, pairs=3))
     'Times as fast: the median of 3 interleaved pairs (min … max).'
     """
-    pairs = f"{ratio.pairs} interleaved pair{'s' if ratio.pairs != 1 else ''}"
-    return f"Times as fast: the median of {pairs} ({ratio.spread})."
+    if ratio.pairs == 1:
+        return "Times as fast: of a single pair."
+    return f"Times as fast: the median of {ratio.pairs} interleaved pairs ({ratio.spread})."
 
 
 def markdown(saved: Mapping[str, Any]) -> str:

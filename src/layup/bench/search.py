@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from layup.bench.literal import LiteralClassifier
 from layup.bench.oracle import Oracle
-from layup.bench.report import Report, seconds, share, spread_note, times
+from layup.bench.report import Report, agreement, seconds, share, spread_note, times
 from layup.bench.sample import Labels, Population, Rows
 from layup.bench.timing import Ratio, Work, interleaved, ratio
 from layup.classifier import RidgeClassifier
@@ -54,6 +52,7 @@ CASES = (
     Case("a large task", 45000, 5000),
     Case("fewer samples than d, as in VTAB", 1437, 359, classes=0.25, brings=0.2),
     Case("a first lesson", 0, 800),
+    Case("a large first lesson", 0, 5000, brings=1.0),
 )
 
 
@@ -151,9 +150,9 @@ def measured(situation: Situation, pairs: int, check: bool) -> SearchRow:
         ratio(literal_update, timed["update"].seconds),
         ours.lambda_,
         literal_lam,
-        accuracy=equal(answers, truth),
-        literal_accuracy=equal(literal_answers, truth),
-        as_literal=equal(answers, literal_answers),
+        accuracy=agreement(answers, truth),
+        literal_accuracy=agreement(literal_answers, truth),
+        as_literal=agreement(answers, literal_answers),
     )
     if not check:
         return row
@@ -162,8 +161,8 @@ def measured(situation: Situation, pairs: int, check: bool) -> SearchRow:
     return replace(
         row,
         oracle_lam=oracle.best,
-        as_oracle=equal(answers, right),
-        literal_as_oracle=equal(literal_answers, right),
+        as_oracle=agreement(answers, right),
+        literal_as_oracle=agreement(literal_answers, right),
     )
 
 
@@ -190,15 +189,10 @@ def after(history: GramStatistics) -> RidgeClassifier:
     return model
 
 
-def equal(answers: NDArray[Any], others: NDArray[Any]) -> float:
-    """The share of equal answers."""
-    return float((answers == others).mean())
-
-
 def report(rows: Sequence[SearchRow]) -> Report:
     """The rows as a table."""
     columns = [
-        *("lesson", "samples", "classes", "literal search", "ours", "times as fast"),
+        *("lesson", "samples", "classes: new, known", "literal search", "ours", "times as fast"),
         *("literal update", "ours", "times as fast", "λ: literal, ours, oracle"),
         *("accuracy: literal, ours", "labels as the oracle's: literal, ours"),
     ]
@@ -209,7 +203,7 @@ def report(rows: Sequence[SearchRow]) -> Report:
             [
                 row.situation.name,
                 row.situation.samples,
-                f"{row.situation.classes:,}",
+                f"{len(row.situation.lesson()):,}, {row.situation.lesson().stop:,}",
                 *(seconds(value) for value in (row.search.first_seconds, row.search.second_seconds)),
                 times(row.search),
                 *(seconds(value) for value in (row.update.first_seconds, row.update.second_seconds)),

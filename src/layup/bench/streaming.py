@@ -1,4 +1,4 @@
-"""One sample at a time: learn it and predict, beside re-solving; and what is left of the digits after many."""
+"""One sample at a time: learn it and predict, beside re-solving; and how exact it still is after many."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from layup.bench.literal import LiteralClassifier
-from layup.bench.report import Report, seconds, share, spread_note, times
+from layup.bench.report import Report, agreement, seconds, share, spread_note, times
 from layup.bench.sample import Population
 from layup.bench.timing import Ratio, Work, interleaved, ratio
 from layup.classifier import RidgeClassifier
@@ -47,7 +47,7 @@ class StreamRow:
 
 
 def measure(dim: int, classes: int, pairs: int, samples: int = SAMPLES) -> list[StreamRow]:
-    """One row. Costs as many dense solves as pairs, as many steps of ours as samples, and one solve beside."""
+    """One row. Costs so many steps, and as many dense solves as there are pairs."""
     population = Population(dim, classes)
     first = population.lesson(FIRST * classes, range(classes), seed=1)
     streaming, sums = RidgeClassifier(LAMBDA).partial_fit(*first), GramStatistics(dim)
@@ -63,7 +63,7 @@ def measure(dim: int, classes: int, pairs: int, samples: int = SAMPLES) -> list[
     asked, _ = population.lesson(ASKED, range(classes), seed=2)
     fresh = RidgeClassifier(LAMBDA)
     fresh.adopt(sums)
-    as_fresh = float((streaming.predict(asked) == fresh.predict(asked)).mean())
+    as_fresh = agreement(streaming.predict(asked), fresh.predict(asked))
     error = backward_error(sums, streaming.scores(np.eye(dim)), LAMBDA)
     step = compared(streaming, LiteralClassifier.after(sums), population, pairs)
     return [StreamRow(dim, classes, samples, LAMBDA, step, error, as_fresh)]
@@ -99,10 +99,8 @@ def backward_error(sums: GramStatistics, weights: Floats, lam: float) -> float:
     w, c = torch.from_numpy(np.asarray(weights)), torch.from_numpy(sums.prototypes.T.copy())
     size = torch.linalg.eigvalsh(shifted)[-1]  # G + λI is positive definite
 
-    def norm(matrix: torch.Tensor) -> torch.Tensor:
-        return torch.linalg.matrix_norm(matrix, ord=2)
-
-    return float(norm(shifted @ w - c) / (size * norm(w) + norm(c)))
+    residual, weight, right = (torch.linalg.matrix_norm(each, ord=2) for each in (shifted @ w - c, w, c))
+    return float(residual / (size * weight + right))
 
 
 def report(rows: Sequence[StreamRow]) -> Report:
@@ -124,6 +122,5 @@ def report(rows: Sequence[StreamRow]) -> Report:
         "Backward error: ‖(G + λI)W − c‖ / (‖G + λI‖ ‖W‖ + ‖c‖) after the stream, with sums made anew.",
         f"Labels as fresh: {ASKED:,} held-out samples answered as by one solve of all samples.",
     ]
-    name = f"one sample, after {rows[0].samples:,}"
-    ratios = {name: row.step for row in rows}
+    ratios = {f"one sample, after {row.samples:,}": row.step for row in rows}
     return Report("stream", "Learning one sample and predicting one", columns, cells, notes, rows, ratios)
