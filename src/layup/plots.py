@@ -157,7 +157,7 @@ def speedups(path: str | Path, found: Mapping[str, tuple[float, float, float]], 
     """How many times as fast each thing is: a bar each, with its median, lowest and highest."""
     if not found:
         raise InputError("There is no ratio to draw.")
-    figure = _blank(7.5, 1.2 + 0.36 * max(len(found), 4))
+    figure = _blank(7.5, 1.5 + 0.36 * max(len(found), 4))
     axes = _bare(figure.add_subplot())
     medians, lows, highs = np.array(list(found.values())).T
     places = np.arange(len(found))

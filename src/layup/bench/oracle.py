@@ -1,6 +1,6 @@
 """What is right: the literal procedure in float64, on all samples, by the best conditioned way there is.
 
-With at least as many samples as dimensions, a Cholesky factorisation for every fold and λ. With fewer, the
+With clearly more samples than dimensions, a Cholesky factorisation for every fold and λ. With fewer, the
 singular values of the features themselves: G squares them, and in its zero directions holds but rounding.
 Takes minutes for thousands of dimensions.
 """
@@ -21,10 +21,13 @@ from layup.bench.literal import folds
 from layup.ridge import FOLDS, LAMBDAS
 from layup.statistics import GramStatistics
 
+ENOUGH = 1.2
+"""Samples a dimension from which on G can be solved with: with fewer it is singular, or nearly so."""
+
 
 @dataclass(frozen=True)
 class Oracle:
-    """A history (its sums; its samples too, if they are fewer than dimensions) and a lesson after it.
+    """A history (its sums; its samples too, if these are not `ENOUGH`) and a lesson after it.
 
     >>> X, y = np.eye(6)[[0, 1, 2] * 4], np.array(["a", "b", "c"] * 4)
     >>> oracle = Oracle(GramStatistics(6), (np.zeros((0, 6)), np.array([], str)), X, y)
@@ -53,7 +56,7 @@ class Oracle:
         return self._solver(self.x, self.y).predict(x, self.best)
 
     def _solver(self, x: NDArray[Any], y: NDArray[Any]) -> _OfSums | _OfSamples:
-        if self.sums.total + len(x) < self.sums.dim:
+        if self.sums.total + len(x) < ENOUGH * self.sums.dim:
             before, labels = self.samples
             return _OfSamples(np.concatenate([before, x]), np.concatenate([labels, y]))
         sums = self.sums.copy()

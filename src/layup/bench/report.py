@@ -114,22 +114,25 @@ def spread_note(ratio: Ratio) -> str:
 
 
 def markdown(saved: Mapping[str, Any]) -> str:
-    """The table of a saved report, its notes, and what it was measured on.
+    """The table of a saved report, its notes, what it was measured on, and its picture.
 
-    >>> print(markdown({"columns": ["way", "time"], "cells": [["ours", "1 s"]], "notes": ["Quick."],
-    ...     "machine": {"cores": 2, "threads": 1}, "versions": {"torch": "2.8"}}))
+    >>> print(markdown({"name": "x", "title": "X", "columns": ["way", "time"], "cells": [["ours", "1 s"]],
+    ...     "notes": ["Quick."], "machine": {"cores": 2, "threads": 1}, "versions": {"torch": "2.8"}}))
     | way | time |
     |---|---|
     | ours | 1 s |
     <BLANKLINE>
     Quick. 2 cores, 1 thread, PyTorch 2.8.
+    <BLANKLINE>
+    ![X](performance/x.png)
     """
     header, *body = ("| " + " | ".join(line) + " |" for line in (saved["columns"], *saved["cells"]))
     table = "\n".join([header, "|" + "---|" * len(saved["columns"]), *body])
     on = saved["machine"]
     cores, threads = (f"{on[what]} {what.rstrip('s')}{'s'[: on[what] != 1]}" for what in ("cores", "threads"))
     remarks = [*saved["notes"], f"{cores}, {threads}, PyTorch {saved['versions']['torch']}."]
-    return f"{table}\n\n{' '.join(remarks)}"
+    picture = f"![{saved['title']}](performance/{saved['name']}.png)"
+    return f"{table}\n\n{' '.join(remarks)}\n\n{picture}"
 
 
 def filled(page: str, saved: Mapping[str, Mapping[str, Any]]) -> str:

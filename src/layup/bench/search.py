@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from layup.bench.literal import LiteralClassifier
-from layup.bench.oracle import Oracle
+from layup.bench.oracle import ENOUGH, Oracle
 from layup.bench.report import Report, agreement, seconds, share, spread_note, times
 from layup.bench.sample import Labels, Population, Rows
 from layup.bench.timing import Ratio, Work, interleaved, ratio
@@ -169,14 +169,14 @@ def measured(situation: Situation, pairs: int, check: bool) -> SearchRow:
 def learned_before(
     situation: Situation, population: Population
 ) -> tuple[GramStatistics, tuple[Rows, Labels]]:
-    """The sums of the history; its samples as well, if they are fewer than dimensions."""
+    """The sums of the history; its samples as well, if the oracle will need them."""
     sums = GramStatistics(situation.dim)
     parts: list[tuple[Rows, Labels]] = [population.lesson(0, range(1), seed=0)]
     for start in range(0, situation.history, PART):
         count = min(PART, situation.history - start)
         lesson = population.lesson(count, situation.old(), seed=10 + start)
         sums.update(*lesson)
-        if situation.history < situation.dim:
+        if situation.history < ENOUGH * situation.dim:
             parts.append(lesson)
     rows, labels = zip(*parts, strict=True)
     return sums, (np.concatenate(rows), np.concatenate(labels))

@@ -108,7 +108,7 @@ def _measured(name: str, wanted: Wanted) -> Report:
         networks = runs.BACKBONES[:1] if wanted.quick else runs.BACKBONES
         return runs.report(runs.measure(pairs, networks, images))
     if name == "sweep":
-        tasks = 2 if wanted.quick else runs.TASKS
+        tasks = 1 if wanted.quick else runs.TASKS
         return sweep.report(sweep.measure(pairs, tasks=tasks, per_class=images))
     return growth.report(growth.measure(dim, classes, pairs))
 
