@@ -1,6 +1,7 @@
-"""`make bench`: every benchmark that needs no data, one after another.
+"""`make bench`: every benchmark that needs no data, one after another, and docs/performance.md from them.
 
-python -m benchmarks              extraction
+python -m benchmarks              extraction, then `layup bench --check` (long)
+python -m benchmarks.page         docs/performance.md from the numbers in docs/performance/
 python -m benchmarks.choices      input size, k, λ rule, balance (needs images; about 25 minutes)
 python -m benchmarks.low_data     few images a class, and small classes beside large ones (needs images)
 python -m benchmarks.costs        what methods keep and compute, as the paper counts and in bytes
@@ -11,7 +12,10 @@ python -m benchmarks.task_heads   heads trained task by task on a frozen network
 
 from __future__ import annotations
 
-from benchmarks import extraction
+from benchmarks import extraction, page
+from layup.cli import app
 
 if __name__ == "__main__":
     extraction.main()
+    app(["bench", "all", "--check", "--save", str(page.NUMBERS)], standalone_mode=False)
+    page.main()

@@ -21,11 +21,11 @@ import timm
 import torch
 from numpy.typing import NDArray
 
-from benchmarks.timing import compare
 from layup import costs, storage
 from layup.adapters import AdaptedBackbone, AdaptFormer
 from layup.backbones import Preprocessing
 from layup.backbones.timm_models import timm_backbone
+from layup.bench.timing import compare
 from layup.cache import NoCache
 from layup.console import say, size_of, table
 from layup.costs import Cost, Setup, saving

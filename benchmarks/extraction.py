@@ -14,8 +14,8 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.timing import compare
 from layup.backbones import BACKBONES, Backbone, load_backbone
+from layup.bench.timing import compare
 from layup.features import BATCH
 
 

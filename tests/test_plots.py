@@ -46,6 +46,16 @@ def draw_per_class_change(path):
     plots.per_class_change(path, {"cat": 0.5, "dog": 0.5, "eel": 1.0}, {"cat": 0.75, "dog": 0.5, "eel": 0.5})
 
 
+def draw_speedups(path):
+    plots.speedups(path, {"search": (30.0, 25.0, 41.0), "update": (0.5, 0.4, 0.7)}, "Times as fast")
+
+
+def draw_growth(path):
+    trend = plots.Trend([10, 20, 40, 80], [1.0, 2.0, 4.0, 8.0], 1.0, 3)
+    flat = plots.Trend([1, 2, 4], [5.0, 5.1, 5.0], 0.0, 3)
+    plots.growth(path, {"seconds": {"n": trend, "T": flat}, "megabytes": {"n": flat, "T": flat}})
+
+
 DRAWINGS = pytest.mark.parametrize(
     "draw",
     [
@@ -55,6 +65,8 @@ DRAWINGS = pytest.mark.parametrize(
         draw_first_session_with_nothing_held_out,
         draw_over_tasks,
         draw_per_class_change,
+        draw_speedups,
+        draw_growth,
     ],
 )
 
@@ -260,3 +272,10 @@ def test_lines_over_numbers_that_grow_by_factors(tmp_path, monkeypatch):
     assert axes.get_xscale() == "log"
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["nmc", "_k"]
     assert [text.get_text() for text in axes.get_xticklabels()] == ["1", "100"]
+
+
+def test_nothing_to_compare_or_to_grow_is_a_sentence(tmp_path):
+    with pytest.raises(InputError, match="no ratio"):
+        plots.speedups(tmp_path / "p.png", {})
+    with pytest.raises(InputError, match="no growth"):
+        plots.growth(tmp_path / "p.png", {})

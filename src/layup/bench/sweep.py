@@ -1,0 +1,123 @@
+"""A sweep over k from one set of sums, beside a run for every k."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+from layup.backbones import Backbone, load_backbone
+from layup.bench.protocol import LiteralLearner, Outcome, digits, learner_of, whole
+from layup.bench.report import Report, agreement, seconds, share, spread_note, times
+from layup.bench.runs import TASKS
+from layup.bench.timing import Ratio, Work, interleaved, ratio
+from layup.methods.depths import DepthsMethod
+from layup.methods.layup import LayUPMethod
+from layup.methods.learner import ONLY
+from layup.progress import progress_bar
+from layup.scenarios import Scenario, class_incremental
+
+DEPTHS = tuple(range(1, 13))
+
+
+@dataclass(frozen=True)
+class SweepRow:
+    """All k from one set of sums, beside another way.
+
+    way: "literal" (runs of the literal procedure) or "layup" (runs of layup that share a cache).
+    faster: the seconds of these runs over those of the sweep.
+    passes, sweep_passes: images through the network.
+    alike: the share of answers, over test images and k, that are the same in both.
+    """
+
+    way: str
+    backbone: str
+    depths: tuple[int, ...]
+    tasks: int
+    faster: Ratio
+    passes: int
+    sweep_passes: int
+    alike: float
+
+
+def measure(
+    pairs: int, depths: Sequence[int] = DEPTHS, tasks: int = TASKS, per_class: int | None = None
+) -> list[SweepRow]:
+    """Two rows, on scikit-learn's digits (or so many images a class of them) with the network vit-nano."""
+    scenario = class_incremental(digits(per_class), tasks)
+    return measured(load_backbone("vit-nano"), scenario, depths, pairs)
+
+
+def measured(backbone: Backbone, scenario: Scenario, depths: Sequence[int], pairs: int) -> list[SweepRow]:
+    """One run for all k, and two kinds of runs for each, in turn."""
+    with tempfile.TemporaryDirectory() as folder, progress_bar(None, "runs") as bar:
+        numbers = count()
+        task = bar.add_task("Sweep over k", total=pairs * (2 * len(depths) + 1), note="")
+
+        def empty() -> tuple[Path]:
+            return (Path(folder, str(next(numbers))),)
+
+        def sweep(cache: Path) -> Outcome:
+            found = whole(learner_of(DepthsMethod(tuple(depths)), backbone, cache), scenario)
+            bar.advance(task)
+            return found
+
+        def literal() -> list[Outcome]:
+            found = []
+            for k in depths:
+                found.append(whole(LiteralLearner(backbone, k), scenario))
+                bar.advance(task)
+            return found
+
+        def separate(cache: Path) -> list[Outcome]:
+            found = []
+            for k in depths:
+                found.append(whole(learner_of(LayUPMethod(k), backbone, cache), scenario))
+                bar.advance(task)
+            return found
+
+        works = {"sweep": Work(sweep, empty), "literal": Work(literal), "layup": Work(separate, empty)}
+        timed = interleaved(works, pairs, untimed=0)
+    ours = timed["sweep"]
+    answers = [ours.result.answers[str(k)] for k in depths]
+    return [
+        SweepRow(
+            way,
+            backbone.name,
+            tuple(depths),
+            len(scenario.tasks),
+            ratio(timed[way].seconds, ours.seconds),
+            sum(run.passes for run in timed[way].result),
+            ours.result.passes,
+            agreement(answers, [run.answers[ONLY] for run in timed[way].result]),
+        )
+        for way in ("literal", "layup")
+    ]
+
+
+def report(rows: Sequence[SweepRow]) -> Report:
+    """The rows as a table."""
+    names = {"literal": "runs of the literal procedure", "layup": "runs of layup, one cache"}
+    columns = ["instead of", "passes", "ours", "time", "ours", "times as fast", "same labels"]
+    cells = [
+        [
+            f"{len(row.depths)} {names[row.way]}",
+            f"{row.passes:,}",
+            f"{row.sweep_passes:,}",
+            *(seconds(value) for value in (row.faster.first_seconds, row.faster.second_seconds)),
+            times(row.faster),
+            share(row.alike),
+        ]
+        for row in rows
+    ]
+    first = rows[0]
+    depths = f"k = {first.depths[0]} … {first.depths[-1]}"
+    notes = [
+        f"Ours: {depths} in one run (`layup run --k`), with an empty cache; λ is searched for every k.",
+        spread_note(first.faster),
+    ]
+    ratios = {f"{depths}: {len(row.depths)} {names[row.way]}": row.faster for row in rows}
+    title = f"A sweep over k, {first.tasks} tasks of digits, {first.backbone}"
+    return Report("sweep", title, columns, cells, notes, rows, ratios)

@@ -1,0 +1,134 @@
+"""The command for people who want to know how fast it is: here, and beside what."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from layup import console, storage
+from layup.cli.app import app
+from layup.errors import InputError
+from layup.registry import unknown_name
+
+if TYPE_CHECKING:
+    from layup.bench.report import Report
+
+NAMES = ("search", "stream", "runs", "sweep", "growth")
+ALL = "all"
+FEWEST = {"--dim": 32, "--classes": 10}
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """How large, how often, and how thoroughly to measure."""
+
+    dim: int
+    classes: int
+    pairs: int
+    quick: bool = False
+    check: bool = False
+
+    @property
+    def images(self) -> int | None:
+        """How many images a class, in whole runs; None for all."""
+        return 12 if self.quick else None
+
+
+FULL = Wanted(dim=4608, classes=200, pairs=3)
+QUICK = Wanted(dim=768, classes=40, pairs=1)
+
+
+@app.command()
+def bench(
+    what: Annotated[
+        str, typer.Argument(help="search, stream, runs, sweep, growth, or all.", metavar="[WHAT]")
+    ] = "all",
+    dim: Annotated[
+        int | None, typer.Option(help="Dimensions of the features. Default: 4608; 768 with --quick.")
+    ] = None,
+    classes: Annotated[int | None, typer.Option(help="Classes. Default: 200; 40 with --quick.")] = None,
+    pairs: Annotated[
+        int | None,
+        typer.Option(help="How often each is timed, in turn. Default: 3; 1 with --quick.", min=1),
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Smaller, in a few minutes for all.")] = False,
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Compare search's answers with a float64 oracle; takes minutes."),
+    ] = False,
+    save: Annotated[
+        Path | None, typer.Option(help="Folder for the numbers (JSON) and pictures (PNG).", metavar="FOLDER")
+    ] = None,
+) -> None:
+    """Measure speed and memory on this machine, beside the literal procedure.
+
+    layup bench --quick                      all of it, small
+    layup bench search                       λ search and task update: 4 folds × 16 λ
+    layup bench stream                       learn one sample and predict, beside re-solving
+    layup bench runs                         ten tasks, beside the authors' protocol
+    layup bench sweep                        k = 1 … 12 from one set of sums, beside twelve runs
+    layup bench growth                       time and memory over n, d, C and T; where 24 GB end
+    layup bench search --check --save out/   also whether λ and labels are right; keeps the numbers
+
+    Both ways of doing a thing are timed in turn, so that whatever else the machine does disturbs both:
+    believe the ratios, not the seconds. runs and sweep have their own networks and images, and so
+    neither --dim nor --classes. At full size search, stream, sweep and growth take several minutes each.
+    """
+    if what not in (*NAMES, ALL):
+        raise unknown_name("measurement", what, [*NAMES, ALL])
+    for option, value in (("--dim", dim), ("--classes", classes)):
+        if value is not None and value < FEWEST[option]:
+            raise InputError(
+                f"{option} {value} is too small to measure anything. Give at least {FEWEST[option]}."
+            )
+    if save is not None:
+        storage.make_folder(save)
+    usual = QUICK if quick else FULL
+    wanted = Wanted(dim or usual.dim, classes or usual.classes, pairs or usual.pairs, quick, check)
+    for name in NAMES if what == ALL else [what]:
+        report = _measured(name, wanted)
+        _show(report)
+        if save is not None:
+            _save(report, save)
+
+
+def _measured(name: str, wanted: Wanted) -> Report:
+    from layup.bench import growth, runs, search, streaming, sweep
+
+    dim, classes, pairs, images = wanted.dim, wanted.classes, wanted.pairs, wanted.images
+    if name == "search":
+        return search.report(search.measure(dim, classes, pairs, wanted.check))
+    if name == "stream":
+        samples = 500 if wanted.quick else streaming.SAMPLES
+        return streaming.report(streaming.measure(dim, classes, pairs, samples))
+    if name == "runs":
+        networks = runs.BACKBONES[:1] if wanted.quick else runs.BACKBONES
+        return runs.report(runs.measure(pairs, networks, images))
+    if name == "sweep":
+        tasks = 1 if wanted.quick else runs.TASKS
+        return sweep.report(sweep.measure(pairs, tasks=tasks, per_class=images))
+    return growth.report(growth.measure(dim, classes, pairs))
+
+
+def _show(report: Report) -> None:
+    console.say(report.title)
+    console.table(report.columns, report.cells, texts=report.texts)
+    for note in report.notes:
+        console.say(note)
+
+
+def _save(report: Report, folder: Path) -> None:
+    """The numbers and a picture of them."""
+    from layup import plots
+
+    numbers, picture = (folder / f"{report.name}.{ending}" for ending in ("json", "png"))
+    storage.write_text(numbers, report.to_json())
+    if report.trends:
+        plots.growth(picture, report.trends)
+    else:
+        ratios = {name: (ratio.median, ratio.low, ratio.high) for name, ratio in report.speedups.items()}
+        plots.speedups(picture, ratios, report.title)
+    console.say(f"{numbers}, {picture}")
