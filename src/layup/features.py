@@ -147,7 +147,7 @@ class Extractor(FeatureSource):
         finite = np.asarray(np.isfinite(rows).all(axis=1))
         stored = [place for place in missing if finite[place]]
         self.cache.put_many(
-            self.backbone.fingerprint, [read.digests[place] for place in stored], rows[stored]
+            self.backbone.features_key, [read.digests[place] for place in stored], rows[stored]
         )
         broken = [
             BadImage(read.kept[place], f"the backbone {self.backbone.name!r} gives NaN or infinity for it.")
@@ -183,7 +183,7 @@ class _Reader(Dataset[Any]):
         self.images = images
         self.preprocess = backbone.preprocessing
         self.cache = cache
-        self.fingerprint = backbone.fingerprint
+        self.key = backbone.features_key
 
     def __len__(self) -> int:
         return len(self.images)
@@ -196,7 +196,7 @@ class _Reader(Dataset[Any]):
                 digests[index] = image_digest(self.images[index])
             except BadImageError as error:
                 bad.append(BadImage(index, str(error)))
-        known = self.cache.get_many(self.fingerprint, list(digests.values()))
+        known = self.cache.get_many(self.key, list(digests.values()))
         kept: list[int] = []
         cached: dict[int, Rows] = {}
         pixels: list[Tensor] = []

@@ -1,11 +1,12 @@
 """Backbones: frozen networks that give one vector per layer.
 
 `load_backbone` takes a name: one that comes with layup (`BACKBONES`), any of timm, or `hf:` with a model of
-Hugging Face. `Backbone.from_module` takes a network of your own.
+Hugging Face. `Backbone.from_module` takes a network of your own. `ENGINES` are the ways to compute them.
 """
 
 import layup.compat  # noqa: F401  # first, for all modules here: timm imports torchvision
 from layup.backbones.backbone import PASSES, Activations, Backbone, Layer, Passes
+from layup.backbones.engines import EAGER, ENGINES
 from layup.backbones.loading import BACKBONES, full_name, load_backbone
 from layup.backbones.pooling import Pooling
 from layup.backbones.preprocessing import Preprocessing
@@ -13,6 +14,8 @@ from layup.backbones.timm_models import timm_names
 
 __all__ = [
     "BACKBONES",
+    "EAGER",
+    "ENGINES",
     "PASSES",
     "Activations",
     "Backbone",

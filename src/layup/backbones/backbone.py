@@ -4,34 +4,29 @@ from __future__ import annotations
 
 import hashlib
 import json
-import threading
-from collections.abc import Callable, Mapping, Sequence
-from copy import deepcopy
+from collections.abc import Sequence
+from copy import copy
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from itertools import chain
 from numbers import Integral
-from typing import Any, TypeVar
+from typing import Any, Self
 
 import torch
 from PIL import Image
 from torch import Tensor, nn
 
+from layup.backbones.engines import EAGER, ENGINES, Engine
+from layup.backbones.modules import read
 from layup.backbones.names import unknown_among_many
 from layup.backbones.pooling import Pooling, first_tensor
 from layup.backbones.preprocessing import Preprocessing
-from layup.errors import InputError
-
-T = TypeVar("T")
+from layup.errors import InputError, LayupError
 
 NETWORK = ""  # the name of the network among its own modules, as torch has it
 HEAD = "head"  # the name of the embedding where it counts as a layer of its own
 TOKEN_LAYERS = 6  # the paper's k, for networks of tokens
+ROUNDING = 1e-3  # of the largest value, far above what sums in another order differ by, far below an error
 MAP_LAYERS_SHARE = 0.35  # of the depth, for networks of maps, whose depth varies from 4 to 200
-
-# Hooks stay on the shared modules during a forward pass, where another thread's pass would also trigger
-# them. One pass keeps the whole device busy, so that taking turns costs nothing.
-_one_pass_at_a_time = threading.Lock()
 
 
 @dataclass
@@ -97,6 +92,7 @@ class Backbone:
         embedding_width: How many values the embedding has.
         default_k: How many of the last layers to use if nothing else is said.
         device: Where it runs.
+        engine: What computes the network, a name of `layup.backbones.ENGINES`; see `with_engine`.
     """
 
     def __init__(
@@ -118,6 +114,7 @@ class Backbone:
         self.architecture = architecture
         self.spec = spec
         self.preprocessing = preprocessing
+        self.engine = EAGER
         self.device = torch.device("cpu" if device is None else device)
         self.network = network.to(self.device, torch.float32).eval().requires_grad_(False)
         self._names = _known(self.network, layers)
@@ -183,6 +180,21 @@ class Backbone:
             device=device,
         )
 
+    def with_engine(self, engine: str) -> Self:
+        """The same backbone, computed by another engine: other speed, and other rounding.
+
+        Costs nothing until the first image. Then the engine is made, and must give what the network gives.
+
+        >>> from layup.backbones import load_backbone
+        >>> load_backbone("vit-nano").with_engine("folded").engine
+        'folded'
+        """
+        _ = ENGINES[engine]  # refuses an unknown one now
+        other = copy(self)
+        other.engine = engine
+        other.__dict__.pop("_compute", None)
+        return other
+
     @property
     def depth(self) -> int:
         """How many layers there are."""
@@ -222,8 +234,9 @@ class Backbone:
                 f"A batch of shape {tuple(batch.shape)} does not fit {self.name!r}, which reads "
                 f"(B, {', '.join(map(str, expected))}). Make it of images that went through `preprocess`."
             )
+        compute = self._compute  # made before the pass: what it holds must not belong to inference mode
         with torch.inference_mode():
-            vectors = _read(self.network, self._poolings, self._ready(batch))
+            vectors = compute(self._ready(batch))
         PASSES.count(len(batch), training=False)
         embedding = vectors[self._embedding]
         layers = tuple(vectors[name] for name in self._names)
@@ -235,7 +248,7 @@ class Backbone:
         `training` says as what the pass counts.
         """
         reader = {self._embedding: self._poolings[self._embedding]}
-        embedding = _read(self.network, reader, self._ready(batch))[self._embedding]
+        embedding = read(self.network, reader, self._ready(batch))[self._embedding]
         PASSES.count(len(batch), training=training)
         return embedding
 
@@ -261,9 +274,18 @@ class Backbone:
             digest.update(tensor.cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
         return digest.hexdigest()
 
+    @property
+    def features_key(self) -> str:
+        """By what to file the vectors that this backbone gives: its fingerprint, and what computes it.
+
+        Vectors of two engines differ by rounding, so that they must not stand in for each other.
+        """
+        return self.fingerprint if self.engine == EAGER else f"{self.fingerprint}-{self.engine}"
+
     def refresh(self) -> None:
-        """Have the fingerprint computed anew: `network` was changed, for example by adapters."""
+        """Have fingerprint and engine made anew: `network` was changed, for example by adapters."""
         self.__dict__.pop("fingerprint", None)
+        self.__dict__.pop("_compute", None)
 
     def __repr__(self) -> str:
         height, width = self.preprocessing.size
@@ -273,6 +295,37 @@ class Backbone:
         """The batch where and how the network wants it."""
         return batch.to(self.device, torch.float32, memory_format=self.memory_format)
 
+    @cached_property
+    def _compute(self) -> Engine:
+        """The engine, which was seen to give what the network gives."""
+        height, width = self.preprocessing.size
+        noise = torch.rand(3, 3, height, width, generator=torch.Generator().manual_seed(0)) * 2 - 1
+        batch = self._ready(noise)
+        try:
+            engine = ENGINES[self.engine](self.network, self._poolings, batch[:2])
+            if self.engine != EAGER:
+                self._require_the_same(engine, batch)
+        except LayupError:
+            raise
+        except Exception as error:  # exporters and runtimes have many kinds of their own
+            raise InputError(
+                f"The engine {self.engine!r} cannot compute {self.name!r}: {first_line(error)} "
+                f"Use {EAGER!r}, which computes any network."
+            ) from error
+        return engine
+
+    def _require_the_same(self, engine: Engine, batch: Tensor) -> None:
+        """Refuse an engine that gives something else: a graph may have left out what it did not see."""
+        with torch.inference_mode():
+            expected, given = read(self.network, self._poolings, batch), engine(batch)
+        for name, vectors in expected.items():
+            gap = float((given[name] - vectors).abs().max() / vectors.abs().max().clamp_min(1e-30))
+            if not gap <= ROUNDING:
+                raise InputError(
+                    f"The engine {self.engine!r} does not give what {self.name!r} gives: layer {name!r} is "
+                    f"off by {gap:.1g} of its largest value. Use {EAGER!r}, which computes any network."
+                )
+
     def _dry_run(self) -> dict[str, Tensor]:
         """What each module that is read gives for one black image; without the network's, if no tensor."""
         height, width = self.preprocessing.size
@@ -280,7 +333,7 @@ class Backbone:
         try:
             batch = torch.zeros(1, 3, height, width, device=self.device)
             with torch.inference_mode():
-                outputs = _read(self.network, names, batch)
+                outputs = read(self.network, names, batch)
         except (RuntimeError, ValueError, AssertionError) as error:
             raise InputError(
                 f"{self.name!r} cannot read images of {height} × {width} pixels: {first_line(error)} "
@@ -301,33 +354,6 @@ class Backbone:
         return {name: output for name, output in outputs.items() if output is not None}
 
 
-def _read(network: nn.Module, readers: Mapping[str, Callable[[object], T]], batch: Tensor) -> dict[str, T]:
-    """What each reader makes of the output of the module it is named for, in one forward pass.
-
-    A module that runs twice keeps its last output.
-    """
-    found: dict[str, T] = {}
-
-    def keep(name: str, read: Callable[[object], T]) -> Callable[[nn.Module, Any, Any], None]:
-        def hook(_module: nn.Module, _inputs: Any, output: Any) -> None:
-            found[name] = read(output)
-
-        return hook
-
-    with _one_pass_at_a_time:
-        # Looked up by name each time, so that a module wrapped later is read with its wrapping.
-        handles = [
-            network.get_submodule(name).register_forward_hook(keep(name, read))
-            for name, read in readers.items()
-        ]
-        try:
-            network(batch)
-        finally:
-            for handle in handles:
-                handle.remove()
-    return found
-
-
 def _known(network: nn.Module, names: Sequence[str]) -> tuple[str, ...]:
     """The names, if there are any and the network has all of them."""
     if not names:
@@ -337,12 +363,6 @@ def _known(network: nn.Module, names: Sequence[str]) -> tuple[str, ...]:
         if name not in modules:
             raise unknown_among_many("layer", name, modules, "see `network.named_modules()`")
     return tuple(names)
-
-
-def around_same_weights(network: nn.Module) -> nn.Module:
-    """A new tree of modules around the very weights of a network, which itself gets none of the wrappers."""
-    tensors = chain(network.parameters(), network.buffers())
-    return deepcopy(network, {id(tensor): tensor for tensor in tensors})
 
 
 def _describe(module: nn.Module) -> str:

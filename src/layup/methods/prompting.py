@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from layup.backbones import PASSES, Backbone
-from layup.backbones.backbone import around_same_weights
+from layup.backbones.modules import around_same_weights
 from layup.errors import InputError
 from layup.methods.gradient import GradientLearner, GradientMethod
 from layup.methods.learner import Setup

@@ -1,0 +1,135 @@
+"""The same network in fewer steps: what a frozen network computes anew for every image is computed once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from typing import Any
+
+import torch
+from timm.layers.conv2d_same import Conv2dSame
+from timm.layers.norm_act import BatchNormAct2d
+from timm.layers.padding import get_same_padding
+from torch import Tensor, nn
+
+from layup.backbones.modules import around_same_weights
+from layup.backbones.pooling import first_tensor
+
+Pair = tuple[nn.Conv2d, nn.BatchNorm2d]
+
+# Of these classes alone, not of others derived from them, which may do something else with their weights.
+CONVOLUTIONS = (nn.Conv2d, Conv2dSame)
+NORMS = (nn.BatchNorm2d, BatchNormAct2d)
+
+
+def folded(network: nn.Module, batch: Tensor, read: Collection[str]) -> nn.Module:
+    """A network that gives the same: batch norms are part of the convolutions before them, padding is fixed.
+
+    Costs one forward pass of the batch, which shows what follows what, and a copy of those convolutions;
+    everything else is shared with the given network. `read` names the modules whose outputs must stay.
+
+    >>> network = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU()).eval()
+    >>> folded(network, torch.zeros(1, 3, 8, 8), ["2"])
+    Sequential(
+      (0): Conv2d(3, 4, kernel_size=(3, 3), stride=(1, 1))
+      (1): Identity()
+      (2): ReLU()
+    )
+    """
+    tree = around_same_weights(network)
+    pairs, sizes = _watched(tree, batch, read)
+    names = {module: name for name, module in tree.named_modules()}
+    for convolution, norm in pairs:
+        _absorb(convolution, norm)
+        rest = nn.Sequential(norm.drop, norm.act) if isinstance(norm, BatchNormAct2d) else nn.Identity()
+        _replace(tree, names[norm], rest)
+    for same, size in sizes.items():
+        _replace(tree, names[same], _padded(same, size))
+    return tree
+
+
+def _watched(
+    network: nn.Module, batch: Tensor, read: Collection[str]
+) -> tuple[list[Pair], dict[nn.Conv2d, tuple[int, int]]]:
+    """Which norm alone follows which convolution, and what sizes those see that pad by size."""
+    made: dict[int, tuple[nn.Conv2d, Tensor]] = {}  # with the tensor, lest another gets its id
+    pairs: list[Pair] = []
+    sizes: dict[nn.Conv2d, tuple[int, int]] = {}
+    needed: set[nn.Module] = set()
+
+    def after_convolution(module: Any, inputs: Any, output: Tensor) -> None:
+        made[id(output)] = (module, output)
+        if isinstance(module, Conv2dSame):
+            sizes[module] = (inputs[0].shape[-2], inputs[0].shape[-1])
+
+    def before_norm(module: Any, inputs: Any) -> None:
+        if id(inputs[0]) in made and module.running_mean is not None:
+            pairs.append((made[id(inputs[0])][0], module))
+
+    def after_read(_module: nn.Module, _inputs: Any, output: Any) -> None:
+        tensor = first_tensor(output)
+        if id(tensor) in made:
+            needed.add(made[id(tensor)][0])
+
+    handles = []
+    for module in network.modules():
+        if type(module) in CONVOLUTIONS:
+            handles.append(module.register_forward_hook(after_convolution))
+        elif type(module) in NORMS:
+            handles.append(module.register_forward_pre_hook(before_norm))
+    handles += [network.get_submodule(name).register_forward_hook(after_read) for name in read]
+    with torch.no_grad():
+        network(batch)
+    for handle in handles:
+        handle.remove()
+    times = Counter(module for pair in pairs for module in pair)
+    alone = [pair for pair in pairs if all(times[module] == 1 for module in pair) and pair[0] not in needed]
+    return alone, sizes
+
+
+def _absorb(convolution: nn.Conv2d, norm: nn.BatchNorm2d) -> None:
+    """Have a convolution do what the norm after it does: γ (w·x + b − μ) / σ + β, in float64."""
+    weight, bias, mean, variance, gamma, beta = (
+        None if values is None else values.detach().cpu().double()
+        for values in (
+            convolution.weight,
+            convolution.bias,
+            norm.running_mean,
+            norm.running_var,
+            norm.weight,
+            norm.bias,
+        )
+    )
+    assert weight is not None and mean is not None and variance is not None  # noqa: PT018
+    scale = (variance + norm.eps).rsqrt() * (1.0 if gamma is None else gamma)
+    shift = (0.0 if beta is None else beta) - mean * scale
+    if bias is not None:
+        shift = shift + bias * scale
+    like = convolution.weight
+    convolution.weight = nn.Parameter((weight * scale[:, None, None, None]).to(like), requires_grad=False)
+    convolution.bias = nn.Parameter(shift.to(like), requires_grad=False)
+
+
+def _padded(same: nn.Conv2d, size: tuple[int, int]) -> nn.Module:
+    """A convolution that pads by the size of its input, for inputs of this size alone."""
+    high, wide = (
+        get_same_padding(*numbers)
+        for numbers in zip(size, same.kernel_size, same.stride, same.dilation, strict=True)
+    )
+    plain = nn.Conv2d(
+        same.in_channels,
+        same.out_channels,
+        same.kernel_size,  # type: ignore[arg-type]
+        same.stride,  # type: ignore[arg-type]
+        0,
+        same.dilation,  # type: ignore[arg-type]
+        same.groups,
+        device="meta",
+    )
+    plain.weight, plain.bias = same.weight, same.bias
+    return nn.Sequential(nn.ZeroPad2d((wide // 2, wide - wide // 2, high // 2, high - high // 2)), plain)
+
+
+def _replace(network: nn.Module, name: str, module: nn.Module) -> None:
+    parent, _, own = name.rpartition(".")
+    setattr(network.get_submodule(parent), own, module.eval())
