@@ -21,7 +21,7 @@ from layup.bench.sample import DECAY, Population
 from layup.bench.search import Case
 from layup.bench.timing import Ratio, Work, interleaved, ratio
 from layup.errors import LayupError
-from layup.ridge import search_lambda
+from layup.lambda_search import search_lambda
 from layup.scenarios import class_incremental
 from layup.statistics import GramStatistics
 

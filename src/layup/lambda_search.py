@@ -41,7 +41,7 @@ from torch import Tensor
 
 from layup.resolvent import Resolvent
 from layup.ridge import balancing, square_root
-from layup.statistics import CHUNK, Floats, GramStatistics
+from layup.statistics import CHUNK, Floats, GramStatistics, united
 
 LAMBDAS: tuple[float, ...] = (1e-8, *(10.0 ** (exponent / 2) for exponent in range(-8, 7)))
 """The sixteen values that the paper searches (appendix A.1)."""
@@ -105,18 +105,17 @@ def search_lambda(
     if lesson is None:
         lesson = history.empty()
         lesson.update(features, labels)
-    total = history + lesson
+    names = united(history.labels, lesson.labels)
+    (past_counts, past), (new_counts, new) = (_aligned(sums, names) for sums in (history, lesson))
+    counts = past_counts + new_counts
     order = np.concatenate(folds)
-    place = {label: i for i, label in enumerate(total.labels)}
-    truth = np.array([place[label] for label in labels[order].tolist()])
-    one_hot = torch.from_numpy(np.eye(len(place), dtype=history.precision)[truth])
+    one_hot = torch.eye(len(names), dtype=past.dtype)[np.searchsorted(names, labels[order])]
     x = torch.from_numpy(features[order].astype(history.precision))
-    if total.total - max(map(len, folds)) < history.dim:
-        whole = _Whole.of_few(history, total, x, one_hot)
+    if int(counts.sum()) - max(map(len, folds)) < history.dim:
+        whole = _Whole.of_few(square_root(history.gram, past.numpy(), history.total), x, one_hot)
     else:
-        whole = _Whole.of_many(total, x)
+        whole = _Whole.of_many(history.gram + lesson.gram, past + new, x)
     truths = list(torch.split(one_hot, [len(rows) for rows in folds]))
-    counts = torch.from_numpy(total.counts)
     found = LambdaSearch({lam: whole.accuracy(lam, truths, counts, balance) for lam in grid})
     if history.precision == "float32":  # there, weights are to come of a plain solve: see `ridge.solve`
         return found
@@ -138,19 +137,17 @@ class _Whole:
     kernel_of: tuple[Tensor, Tensor] | None = None
 
     @classmethod
-    def of_many(cls, total: GramStatistics, x: Tensor) -> _Whole:
+    def of_many(cls, gram: Floats, prototypes: Tensor, x: Tensor) -> _Whole:
         """By G, for at least as many samples as dimensions, whichever fold is left out."""
-        resolvent = Resolvent(torch.from_numpy(total.gram))
-        return cls(resolvent, resolvent.rotated(x.T), resolvent.rotated(torch.from_numpy(total.prototypes).T))
+        resolvent = Resolvent(torch.from_numpy(gram))
+        return cls(resolvent, resolvent.rotated(x.T), resolvent.rotated(prototypes.T))
 
     @classmethod
-    def of_few(cls, history: GramStatistics, total: GramStatistics, x: Tensor, one_hot: Tensor) -> _Whole:
-        """By K, for fewer."""
-        prototypes = np.zeros_like(total.prototypes)
-        prototypes[np.isin(total.labels, history.labels)] = history.prototypes
-        past, past_targets = map(torch.from_numpy, square_root(history.gram, prototypes, history.total))
+    def of_few(cls, history: tuple[Floats, Floats], x: Tensor, one_hot: Tensor) -> _Whole:
+        """By K, for fewer; of the history, a square root."""
+        past, past_targets = map(torch.from_numpy, history)
         x, y = torch.cat([past, x]), torch.cat([past_targets, one_hot])
-        resolvent = Resolvent(x @ x.T)
+        resolvent = Resolvent(_inner(x.T))
         unit = torch.eye(len(x), dtype=x.dtype)[:, len(past) :]
         return cls(resolvent, resolvent.rotated(unit), resolvent.rotated(y), (x, y))
 
@@ -261,6 +258,16 @@ def _solved(matrix: Tensor, right: Tensor) -> Tensor:
         inverse: Tensor = torch.linalg.pinv(matrix, hermitian=True)
         return inverse @ right
     return torch.cholesky_solve(right, factor)
+
+
+def _aligned(sums: GramStatistics, names: list[Any]) -> tuple[Tensor, Tensor]:
+    """Counts and prototypes (C × d) with a row for each name; zeros where the sums do not know it."""
+    places = [names.index(label) for label in sums.labels]
+    counts = torch.zeros(len(names), dtype=torch.int64)
+    counts[places] = torch.from_numpy(sums.counts)
+    found = np.zeros((len(names), sums.dim), sums.precision)
+    found[places] = sums.prototypes
+    return counts, torch.from_numpy(found)
 
 
 def _stratified(labels: NDArray[Any]) -> Folds:

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedKFold
 from torch import Tensor
 
-from layup.ridge import FIRST_LAMBDA, FOLDS, LAMBDAS
+from layup.lambda_search import FOLDS, LAMBDAS
+from layup.ridge import FIRST_LAMBDA
 from layup.statistics import GramStatistics
 
 

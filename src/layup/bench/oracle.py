@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from layup.bench.literal import folds
-from layup.ridge import FOLDS, LAMBDAS
+from layup.lambda_search import FOLDS, LAMBDAS
 from layup.statistics import GramStatistics
 
 ENOUGH = 1.2

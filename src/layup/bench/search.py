@@ -14,8 +14,9 @@ from layup.bench.report import Report, agreement, seconds, share, spread_note, t
 from layup.bench.sample import Labels, Population, Rows
 from layup.bench.timing import Ratio, Work, interleaved, ratio
 from layup.classifier import RidgeClassifier
+from layup.lambda_search import search_lambda
 from layup.progress import progress_bar
-from layup.ridge import FIRST_LAMBDA, search_lambda
+from layup.ridge import FIRST_LAMBDA
 from layup.statistics import GramStatistics
 
 PAPER_DIM = 4608
