@@ -64,7 +64,7 @@ def plan(dim: int, classes: int) -> dict[str, list[Size]]:
         "samples": (base, (1, 2, 4, 8, 16)),
         "dim": (replace(base, dim=max(8, dim // 8), samples=2 * base.samples), (1, 2, 4, 8)),
         "classes": (replace(base, classes=fewest, samples=4 * 16 * fewest), (1, 2, 4, 8, 16)),
-        "tasks": (base, (1, 2, 4, 8)),
+        "tasks": (replace(base, tasks=2), (1, 2, 4, 8)),  # from the first one on that has a history
     }
     return {
         axis: [replace(start, **{axis: factor * getattr(start, axis)}) for factor in factors]

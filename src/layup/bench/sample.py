@@ -1,4 +1,4 @@
-"""Features to measure on: made up, but with the spectrum of real ones, which is what solving depends on."""
+"""Features to measure on: made up, with a spectrum that falls as a power, as roughly those of networks do."""
 
 from __future__ import annotations
 

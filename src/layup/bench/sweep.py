@@ -119,5 +119,6 @@ def report(rows: Sequence[SweepRow]) -> Report:
         spread_note(first.faster),
     ]
     ratios = {f"{depths}: {len(row.depths)} {names[row.way]}": row.faster for row in rows}
-    title = f"A sweep over k, {first.tasks} tasks of digits, {first.backbone}"
+    tasks = "one task" if first.tasks == 1 else f"{first.tasks} tasks"
+    title = f"A sweep over k, {tasks} of digits, {first.backbone}"
     return Report("sweep", title, columns, cells, notes, rows, ratios)
