@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from layup import console, datasets, load_backbone
+from layup import console, datasets, load_backbone, memory
 from layup.methods.models import ModelLearner
 from layup.results import Record
 from photos import name, write_photos
@@ -299,6 +299,24 @@ def test_a_cache_that_is_too_small_is_told(quick, monkeypatch):
     monkeypatch.setenv("LAYUP_CACHE_LIMIT", "100kB")
     assert "images will pass the network more than once" in quick(*PHOTOS).err
     assert "more than once" not in quick(*PHOTOS, "--no-cache", "--again").err
+
+
+def test_a_run_that_needs_much_memory_says_so(quick, monkeypatch):
+    monkeypatch.setattr(console, "MUCH", 0)
+    monkeypatch.setattr(memory, "available", lambda: 21_000_000_000)
+    [line] = quick(*PHOTOS).err.splitlines()
+    assert re.fullmatch(r"Memory: about [\d.]+ kB \(G .*\) beside the network, 21\.0 GB free\.", line)
+    monkeypatch.setattr(memory, "available", lambda: None)
+    assert quick(*PHOTOS, "--again").err.endswith(") beside the network.\n")
+
+
+def test_a_run_that_would_not_fit_is_one_sentence(run, here, lessons, monkeypatch):
+    monkeypatch.setattr(memory, "available", lambda: 9_000_000)
+    result = run("--dataset", "folder:photos", *QUICK, "--k", 6)
+    assert result.code == 1
+    assert re.match(r"Error: This run would take about .* of memory, .*What would fit: k = [1-5]", result.err)
+    assert not lessons
+    assert not records(here / "results")
 
 
 def test_the_official_preset_shuffles_what_is_usually_not(quick, here, monkeypatch):

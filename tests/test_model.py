@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from layup import (
     NoCache,
     Preprocessing,
     load_backbone,
+    memory,
     storage,
 )
 from layup.adaptation import adapt
@@ -32,12 +34,15 @@ from layup.errors import (
     DivergedError,
     ForgetError,
     InputError,
+    MemoryShortage,
     MismatchError,
     StorageError,
     UnknownNameError,
 )
 from layup.images import open_image
 from layup.lambda_search import LAMBDAS
+from layup.memory import learning
+from layup.spool import Spool
 
 import timm  # isort: skip  # after layup, which mends torchvision
 from photos import crops, digits, lesson, name
@@ -1151,3 +1156,57 @@ def test_a_model_that_is_yet_to_be_tuned_cannot_be_merged(make):
     for one, other in ((due, make(FIRST)), (make(FIRST), due)):
         with pytest.raises(InputError, match="cannot be merged before its first lesson"):
             one.merge(other)
+
+
+# ---- memory
+
+
+class Unread:
+    """Images that nobody may look at."""
+
+    def __init__(self, count):
+        self.count = count
+
+    def __len__(self):
+        return self.count
+
+    def __getitem__(self, place):
+        raise AssertionError("an image was read")
+
+
+@pytest.mark.parametrize("settings", [{}, {"adapter": "adaptformer"}], ids=["plain", "adapted"])
+def test_a_lesson_that_would_not_fit_is_refused_before_an_image_is_read(nano, settings, monkeypatch):
+    monkeypatch.setattr(memory, "available", lambda: 60_000_000)
+    model = LayUP(nano, k=12, lam="search", **settings)
+    with pytest.raises(
+        MemoryShortage, match=r"This lesson would take about .* for λ search.* k = [5-9], or lam = 1"
+    ) as caught:
+        model.learn(Unread(5000), ["a", "b"] * 2500)
+    assert "float32" not in str(caught.value)  # which would not be enough
+    assert (model.classes_, model.lessons) == ([], [])
+    model.configure(lam=1.0)
+    with pytest.raises(AssertionError, match="an image was read"):
+        model.learn(Unread(5000), ["a", "b"] * 2500)
+
+
+def test_what_cannot_be_chosen_is_not_advised(nano, monkeypatch):
+    monkeypatch.setattr(memory, "available", lambda: 1000)
+    with pytest.raises(MemoryShortage, match="Use a machine that has more") as caught:
+        NMC(nano).learn(Unread(9), ["a"] * 9)
+    assert "k =" not in str(caught.value)
+
+
+@pytest.mark.parametrize("known", [None, 10_000])
+def test_a_forecast_is_that_of_the_sums(make, known):
+    model = make(FIRST, lam="search", k=2)
+    counted = learning(256, 5, 100, known=11 if known is None else known, searched=True)
+    assert model.forecast(100, 5, known) == counted
+    assert make(FIRST, lam="gcv", k=2).forecast(100, 5) == learning(256, 5, 100, searched=False)
+
+
+def test_a_lesson_that_waits_on_the_disk_is_learned_alike(make, monkeypatch):
+    plain = make(FIRST, SECOND, lam="search")
+    monkeypatch.setattr(layup.image_model, "Spool", partial(Spool, limit=0))
+    spooled = make(FIRST, SECOND, lam="search")
+    assert spooled.lambda_ == plain.lambda_
+    np.testing.assert_array_equal(spooled.scores(TEST[0]), plain.scores(TEST[0]))

@@ -16,6 +16,8 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 from rich.table import Table
 
+from layup import memory
+from layup.memory import size_of as size_of  # others say so too
 from layup.progress import screen
 
 if TYPE_CHECKING:
@@ -29,6 +31,9 @@ MANY = 40
 """Tables on a screen stop here; piped ones do not."""
 WIDE = 160
 """Columns of a table that is piped: nobody's screen is too narrow for it."""
+
+MUCH = 100_000_000
+"""Bytes of memory that are worth a word."""
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
@@ -177,17 +182,12 @@ def measured(records: Mapping[str, Record], paths: Mapping[str, Path], authors_p
     )
 
 
-def size_of(count: float) -> str:
-    """Bytes as people say them.
-
-    >>> size_of(22_500_000)
-    '22.5 MB'
-    """
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if count < 1000 or unit == "GB":
-            return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
-        count /= 1000
-    raise AssertionError
+def forecast(found: memory.Forecast) -> None:
+    """How much memory it will take, and how much there is, where that is worth a word."""
+    if found.total < MUCH:
+        return
+    free = memory.available()
+    remark(f"Memory: {found} beside the network{'' if free is None else f', {size_of(free)} free'}.")
 
 
 def share(k: int, depth: int) -> str:

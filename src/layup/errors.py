@@ -8,6 +8,7 @@
     │   ├── BadImageError               a file or array that is not a usable image
     │   └── ForgetError                 asked to forget what was never learned
     ├── DivergedError                   training went wrong
+    ├── MemoryShortage                  what was asked would not fit into memory
     ├── MismatchError                   two things that do not belong together
     ├── MissingPackageError             an optional package is not installed
     ├── TaskOverError                   images of a task were read after it was over
@@ -44,6 +45,10 @@ class ForgetError(InputError):
 
 class DivergedError(LayupError):
     """Training gave something that is not a number."""
+
+
+class MemoryShortage(LayupError):
+    """What was asked would not fit into memory, so that it was not begun."""
 
 
 class MismatchError(LayupError):

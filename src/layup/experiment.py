@@ -31,6 +31,7 @@ from layup.backbones import PASSES, Backbone
 from layup.errors import DamagedFileError, InputError, LayupError, StorageError
 from layup.first_session import PRESETS, FirstSession, preprocessed
 from layup.image_model import Reading
+from layup.memory import Forecast, require
 from layup.methods import Learner, Method, Setup
 from layup.metrics import per_class_accuracy
 from layup.registry import unknown_name
@@ -211,6 +212,13 @@ class Experiment:
             for name, variant in self.method.variants().items()
         }
 
+    @cached_property
+    def forecast(self) -> Forecast | None:
+        """The memory that it will take beside the network, if the method can tell."""
+        tasks = [len(task.train) for task in self.scenario.tasks]
+        lesson = self.scenario.batch or max(tasks)
+        return self.method.forecast(self.setup, lesson, sum(tasks), len(self.scenario.class_order))
+
     @property
     def paths(self) -> dict[str, Path]:
         """Where the records are when the run is finished, by way to answer."""
@@ -240,6 +248,8 @@ class Experiment:
                 _remove(place)  # the last run may have been killed before it did so
                 yield done
                 return
+            if self.forecast is not None:
+                require(self.forecast, "This run")
             storage.make_folder(place)
             records, learner = self._resumed(place)
             machine.reset_peak_memory()

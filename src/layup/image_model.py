@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from layup import __version__, storage
+from layup import __version__, memory, storage
 from layup.adaptation import adapt
 from layup.adapters import AdaptedBackbone, reattached
 from layup.backbones import Backbone, load_backbone
@@ -27,7 +27,9 @@ from layup.errors import BadImageError, ForgetError, InputError, MismatchError
 from layup.features import BadImage, Extractor, FeatureSource, Rows
 from layup.first_session import FirstSession, Wanted
 from layup.images import ImageSource, require_one_label_each
-from layup.statistics import Floats
+from layup.memory import Forecast
+from layup.spool import Spool
+from layup.statistics import Floats, GramStatistics
 
 logger = logging.getLogger(__name__)
 
@@ -130,6 +132,10 @@ class ImageModel:
         """An empty classifier with this model's settings."""
         raise NotImplementedError
 
+    def _solved_width(self, widths: Sequence[int]) -> int:
+        """The side of the largest matrix that is solved, of layers of these widths."""
+        return sum(widths)
+
     def _settings(self) -> dict[str, Any]:
         """The arguments that make a model like this one, as JSON."""
         wish = None if self.session is None or self.lessons else self.session
@@ -168,25 +174,61 @@ class ImageModel:
         before anything is learned. If the model has an adapter, the first lesson tunes it before anything
         else; `checkpoint` names a file from which that goes on, should it be interrupted.
         """
+        images, labels = _listed(images), _checked_labels(labels, images)
+        # Refused before hours are spent: settings that cannot be, and what would not fit.
+        memory.require(self.forecast(len(images), len({*self.classes_, *labels})), "This lesson")
         if self.session is not None and not self.lessons:
-            _ = self.classifier_  # refuses settings that cannot be, before hours are spent
-            self._adapt(_listed(images), _checked_labels(labels, images), strict, checkpoint)
+            self._adapt(images, labels, strict, checkpoint)
         if self.classifier_.needs_samples:
-            rows: list[Rows] = []
             names: list[str] = []
+            cache = self.extractor_.cache
+            folder = cache.path.parent if isinstance(cache, FeatureCache) else None
+            with Spool(len(images), self.extractor_.width, folder) as spool:
 
-            def keep(part: Rows, part_names: list[str]) -> None:
-                rows.append(part)
-                names.extend(part_names)
+                def keep(part: Rows, part_names: list[str]) -> None:
+                    spool.append(part)
+                    names.extend(part_names)
 
-            lesson, _ = self._visit(images, labels, strict, "Learning", keep)
-            self.classifier_.partial_fit(np.concatenate(rows), names)
+                lesson, _ = self._visit(images, labels, strict, "Learning", keep)
+                self.classifier_.partial_fit(spool.rows(), names)
         else:
             sums = self.statistics_.empty()
             lesson, _ = self._visit(images, labels, strict, "Learning", sums.update)
             self.classifier_.absorb(sums)
         self.lessons.append(lesson.id)
         return lesson
+
+    def forecast(self, images: int, classes: int, known: int | None = None) -> Forecast:
+        """The memory that a lesson of so many images will take, if this model then knows so many classes.
+
+        known: how many images the model has learned by then, if other than so far.
+        """
+        sums = self.statistics_
+        if not isinstance(sums, GramStatistics):
+            return memory.class_sums(sums.dim, classes, images)
+        layers = list(sums.layers.items())
+        known = sums.total if known is None else known
+        searched = self.classifier_.needs_samples
+
+        def of(k: int = len(layers), searched: bool = searched, precision: str = sums.precision) -> Forecast:
+            kept = [width for _, width in layers[-k:]]
+            solved = self._solved_width(kept)
+            return memory.learning(
+                sum(kept), classes, images, known=known, searched=searched, precision=precision, solved=solved
+            )
+
+        found = of()
+        if found.fits:
+            return found
+        instead: dict[str, Forecast] = {}
+        if len(self._layers()) == len(layers):
+            fewer = ((k, of(k=k)) for k in range(len(layers) - 1, 0, -1))
+            instead |= next(({f"k = {k}": other} for k, other in fewer if other.fits), {})
+        if searched:
+            instead["lam = 1"] = of(searched=False)
+        if hasattr(self, "precision"):
+            instead["precision = float32"] = of(precision="float32")
+        return replace(found, instead=instead)
 
     def forget(self, images: Sequence[ImageSource], labels: Sequence[str], *, strict: bool = False) -> Lesson:
         """Un-learn images: the sums become what they would be had these never been learned. λ stays.
@@ -383,7 +425,7 @@ class ImageModel:
     def _adapt(
         self,
         images: Sequence[ImageSource],
-        labels: list[str],
+        labels: Sequence[str],
         strict: bool,
         checkpoint: str | Path | None,
     ) -> None:

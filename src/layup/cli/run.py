@@ -229,6 +229,8 @@ def _show(experiment: Experiment, again: bool) -> None:
             console.remark(f"  {path}: average accuracy {done[name].summary['average_accuracy']:.3f}")
         return
     _warn_of_small_cache(experiment)
+    if experiment.forecast is not None:
+        console.forecast(experiment.forecast)
     scenario = experiment.scenario
     variants = list(experiment.blank)
     method = next(iter(experiment.blank.values())).run["method"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,6 +33,9 @@ class LayUPAverage(BlocksModel, RidgeOfLayersModel):
 
     def _classifier(self) -> AverageClassifier:
         return AverageClassifier(self.lam, self.balance, self.precision)
+
+    def _solved_width(self, widths: Sequence[int]) -> int:
+        return max(widths)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from layup.errors import InputError
 from layup.first_session import FirstSession
 from layup.image_model import Reading
 from layup.images import ImageSource
+from layup.memory import Forecast
 
 ONLY = ""
 """The name of a learner's way to answer, if it has but one."""
@@ -145,6 +146,13 @@ class Method(ABC):
     def variants(self) -> dict[str, Method]:
         """Its ways to answer, each as the method that would answer so by itself."""
         return {ONLY: self}
+
+    def forecast(self, setup: Setup, lesson: int, images: int, classes: int) -> Forecast | None:
+        """The memory that the last and largest lesson of so many images and classes in all will take.
+
+        None where that cannot be told ahead.
+        """
+        return None
 
     @abstractmethod
     def begin(self, setup: Setup) -> Learner:

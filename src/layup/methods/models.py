@@ -13,6 +13,7 @@ from layup.classifier import require_rule
 from layup.errors import InputError
 from layup.image_model import ImageModel
 from layup.images import ImageSource
+from layup.memory import Forecast
 from layup.methods.learner import ONLY, Learner, Method, Report, Setup
 
 NOT_RECORDED = {"precision": "float64", "metric": "cosine"}
@@ -76,9 +77,11 @@ class ModelMethod(Method):
 
     def begin(self, setup: Setup) -> Learner:
         """A learner that knows nothing yet."""
-        arguments = self.settled(setup).arguments(setup)
-        model = self.model(setup.backbone, adapter=setup.session, **arguments, **setup.reading)
-        return self.learner(model, setup.checkpoint)
+        return self.learner(self._blank(setup), setup.checkpoint)
+
+    def forecast(self, setup: Setup, lesson: int, images: int, classes: int) -> Forecast | None:
+        """The memory that the last and largest lesson of so many images and classes in all will take."""
+        return self._blank(setup).forecast(lesson, classes, known=images - lesson)
 
     def resume(self, setup: Setup, path: Path) -> Learner:
         """The learner that was saved."""
@@ -88,6 +91,11 @@ class ModelMethod(Method):
     def arguments(self, setup: Setup) -> dict[str, Any]:
         """What the model is made with, once all is settled."""
         return self.options()
+
+    def _blank(self, setup: Setup) -> ImageModel:
+        """A model that knows nothing yet."""
+        arguments = self.settled(setup).arguments(setup)
+        return self.model(setup.backbone, adapter=setup.session, **arguments, **setup.reading)
 
 
 @dataclass(frozen=True)
