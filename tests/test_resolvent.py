@@ -30,13 +30,13 @@ def columns(dim: int, count: int = 3) -> torch.Tensor:
 def test_products_and_solutions_are_those_of_the_inverse(dim: int, lam: float) -> None:
     a, b = matrix(dim), columns(dim)
     resolvent = Resolvent(a)
-    shifted = resolvent.at(lam)
+    shifted = resolvent.at([lam, 3.0])
     psi = shifted.whitened(resolvent.rotated(b))
     expected = torch.linalg.solve(a + lam * torch.eye(dim, dtype=a.dtype), b)
-    assert shifted.lam == lam
-    np.testing.assert_allclose(psi.T @ psi, b.T @ expected, rtol=1e-10, atol=1e-13)
+    assert shifted.lams.tolist() == [lam, 3.0]
+    np.testing.assert_allclose(psi[0].T @ psi[0], b.T @ expected, rtol=1e-10, atol=1e-13)
     np.testing.assert_allclose(
-        resolvent.rotated_back(shifted.solved(psi)), expected, rtol=1e-8, atol=1e-12 * expected.abs().max()
+        resolvent.rotated_back(shifted.solved(psi)[0]), expected, rtol=1e-8, atol=1e-12 * expected.abs().max()
     )
 
 
@@ -53,7 +53,7 @@ def test_what_is_given_stays_as_it_was() -> None:
     a, b = matrix(200), columns(200)
     before = a.clone(), b.clone()
     resolvent = Resolvent(a)
-    shifted = resolvent.at(1.0)
+    shifted = resolvent.at([1.0])
     z = resolvent.rotated(b)
     shifted.solved(shifted.whitened(z))
     again = resolvent.rotated(b)
@@ -64,22 +64,22 @@ def test_what_is_given_stays_as_it_was() -> None:
 @pytest.mark.parametrize("dim", [60, 250])
 def test_where_rounding_makes_the_matrix_indefinite_lambda_is_raised_just_above_it(dim: int) -> None:
     a = matrix(dim, rank=dim // 2)
-    found = Resolvent(a).at(1e-15).lam
+    found, untouched = Resolvent(a).at([1e-15, 1.0]).lams.tolist()
     rounding = torch.finfo(torch.float64).eps * float(torch.linalg.matrix_norm(a))
     assert rounding <= found <= 1000 * rounding
-    assert Resolvent(a).at(1.0).lam == 1.0
+    assert untouched == 1.0
 
 
 def test_zeros_are_a_matrix_as_well() -> None:
     resolvent, b = Resolvent(torch.zeros(150, 150, dtype=torch.float64)), columns(150)
-    psi = resolvent.at(4.0).whitened(resolvent.rotated(b))
+    psi = resolvent.at([4.0]).whitened(resolvent.rotated(b))[0]
     np.testing.assert_allclose(psi.T @ psi, b.T @ b / 4, rtol=1e-12)
 
 
 def test_float32_stays_float32() -> None:
     resolvent = Resolvent(matrix(150, dtype=torch.float32))
     b = columns(150).float()
-    psi = resolvent.at(1.0).whitened(resolvent.rotated(b))
+    psi = resolvent.at([1.0]).whitened(resolvent.rotated(b))[0]
     assert psi.dtype == torch.float32
     expected = torch.linalg.solve(matrix(150) + torch.eye(150), b.double())
     np.testing.assert_allclose(psi.T @ psi, b.T.double() @ expected, rtol=1e-3)

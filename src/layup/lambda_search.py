@@ -54,6 +54,8 @@ Folds: TypeAlias = list[NDArray[np.int64]]
 FOLDS = 4
 FEWEST = 5
 """Samples that can be cut 80 to 20."""
+SMALL = 2**22
+"""Values of samples that are whitened for several λ at once."""
 STRIP = 256
 """Columns of a symmetric product that are computed at once."""
 LARGE_FOLD = 1 / 3
@@ -116,7 +118,13 @@ def search_lambda(
     else:
         whole = _Whole.of_many(history.gram + lesson.gram, past + new, x)
     truths = list(torch.split(one_hot, [len(rows) for rows in folds]))
-    found = LambdaSearch({lam: whole.accuracy(lam, truths, counts, balance) for lam in grid})
+    # Many small matrices are quicker together, large ones would need the memory of all.
+    together = max(1, SMALL // max(whole.samples.numel(), 1))
+    accuracies: dict[float, Fraction] = {}
+    for start in range(0, len(grid), together):
+        lams = grid[start : start + together]
+        accuracies |= zip(lams, whole.accuracies(lams, truths, counts, balance), strict=True)
+    found = LambdaSearch(accuracies)
     if history.precision == "float32":  # there, weights are to come of a plain solve: see `ridge.solve`
         return found
     return replace(found, weights=whole.weights(found.best, counts, balance).numpy())
@@ -151,43 +159,47 @@ class _Whole:
         unit = torch.eye(len(x), dtype=x.dtype)[:, len(past) :]
         return cls(resolvent, resolvent.rotated(unit), resolvent.rotated(y), (x, y))
 
-    def accuracy(self, lam: float, truths: list[Tensor], counts: Tensor, balance: bool) -> Fraction:
+    def accuracies(
+        self, lams: Sequence[float], truths: list[Tensor], counts: Tensor, balance: bool
+    ) -> list[Fraction]:
         """The mean accuracy over folds, each answered by what was learned without it; truths are one-hot."""
-        shifted = self.resolvent.at(lam)
+        shifted = self.resolvent.at(lams)
         targets, samples = shifted.whitened(self.targets), shifted.whitened(self.samples)
-        mean = Fraction(0)
-        for fold, truth in zip(torch.split(samples, [*map(len, truths)], dim=1), truths, strict=True):
-            own, cross = _inner(fold), fold.T @ targets
+        means = [Fraction(0)] * len(lams)
+        for fold, truth in zip(torch.split(samples, [*map(len, truths)], dim=2), truths, strict=True):
+            own, cross = _inner(fold), fold.mT @ targets
             if self.kernel_of is None:
-                answers = truth - _solved(torch.eye(len(own), dtype=own.dtype) - own, truth - cross)
+                answers = truth - _solved(torch.eye(len(truth), dtype=own.dtype) - own, truth - cross)
             else:
                 answers = truth - _solved(own, cross)
             rest = counts - truth.sum(dim=0).to(counts.dtype)
             seen = rest.nonzero().ravel()  # the rest may lack classes of the fold: those answers are wrong
-            scores = answers[:, seen]
+            scores = answers[..., seen]
             if balance:
                 # The inner products without the fold: its targets are taken out, and then its rows.
-                without = targets.T @ targets - truth.T @ cross - cross.T @ truth + truth.T @ own @ truth
-                without += (cross - own @ truth).T @ answers
-                products = self._products(without, shifted.lam, counts - rest)
-                scores = scores @ balancing(products[seen][:, seen], rest[seen])
-            right = seen[scores.argmax(dim=1)] == truth.argmax(dim=1)
-            mean += Fraction(int(right.sum()), FOLDS * len(truth))
-        return mean
+                crossed = truth.T @ cross
+                without = targets.mT @ targets - crossed - crossed.mT + truth.T @ own @ truth
+                without += (cross - own @ truth).mT @ answers
+                products = self._products(without, shifted.lams, counts - rest)
+                scores = scores @ balancing(products[:, seen][..., seen], rest[seen])
+            right = seen[scores.argmax(dim=2)] == truth.argmax(dim=1)
+            hits = right.sum(dim=1).tolist()
+            means = [mean + Fraction(hit, FOLDS * len(truth)) for mean, hit in zip(means, hits, strict=True)]
+        return means
 
     def weights(self, lam: float, counts: Tensor, balance: bool) -> Tensor:
         """W of all samples."""
-        shifted = self.resolvent.at(lam)
+        shifted = self.resolvent.at([lam])
         targets = shifted.whitened(self.targets)
-        weights = self.resolvent.rotated_back(shifted.solved(targets))
+        weights = self.resolvent.rotated_back(shifted.solved(targets)[0])
         if self.kernel_of is not None:
             weights = self.kernel_of[0].T @ weights
         if balance:
-            products = self._products(targets.T @ targets, shifted.lam, torch.zeros_like(counts))
-            weights = weights @ balancing(products, counts)
+            products = self._products(targets.mT @ targets, shifted.lams, torch.zeros_like(counts))
+            weights = weights @ balancing(products[0], counts)
         return weights
 
-    def _products(self, inner: Tensor, lam: float, left_out: Tensor) -> Tensor:
+    def _products(self, inner: Tensor, lams: Tensor, left_out: Tensor) -> Tensor:
         """cᵀ (G + λI)⁻¹ c, from the inner products of whitened targets, so many of each class left out.
 
         Of K, where these are Yᵀ (K + λI)⁻¹ Y, it is Yᵀ K (K + λI)⁻¹ Y = Yᵀ Y − λ Yᵀ (K + λI)⁻¹ Y.
@@ -195,7 +207,7 @@ class _Whole:
         if self.kernel_of is None:
             return inner
         y = self.kernel_of[1]
-        return y.T @ y - torch.diag(left_out) - lam * inner
+        return y.T @ y - torch.diag(left_out) - lams.to(y.dtype)[:, None, None] * inner
 
 
 def _accuracies_apart(
@@ -230,10 +242,10 @@ def _weights_of(sums: GramStatistics, balance: bool, grid: Sequence[float]) -> I
     resolvent, counts = Resolvent(torch.from_numpy(sums.gram)), torch.from_numpy(sums.counts)
     rotated = resolvent.rotated(torch.from_numpy(sums.prototypes).T)
     for lam in grid:
-        shifted = resolvent.at(lam)
+        shifted = resolvent.at([lam])
         targets = shifted.whitened(rotated)
-        weights = resolvent.rotated_back(shifted.solved(targets))
-        yield (weights @ balancing(targets.T @ targets, counts) if balance else weights).numpy()
+        weights = resolvent.rotated_back(shifted.solved(targets)[0])
+        yield (weights @ balancing(targets[0].T @ targets[0], counts) if balance else weights).numpy()
 
 
 def _chunks(rows: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
@@ -243,18 +255,21 @@ def _chunks(rows: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
 
 def _inner(columns: Tensor) -> Tensor:
     """All inner products of the columns; being symmetric, those right of the diagonal are copied."""
-    found = columns.new_empty(columns.shape[1], columns.shape[1])
-    for start in range(0, len(found), STRIP):
+    count = columns.shape[-1]
+    if count <= STRIP:
+        return columns.mT @ columns
+    found = columns.new_empty(*columns.shape[:-2], count, count)
+    for start in range(0, count, STRIP):
         end = start + STRIP
-        found[start:, start:end] = columns[:, start:].T @ columns[:, start:end]
-        found[start:end, end:] = found[end:, start:end].T
+        found[..., start:, start:end] = columns[..., start:].mT @ columns[..., start:end]
+        found[..., start:end, end:] = found[..., end:, start:end].mT
     return found
 
 
 def _solved(matrix: Tensor, right: Tensor) -> Tensor:
-    """A⁻¹ b of a positive matrix; where rounding has made it singular, the smallest solution."""
+    """A⁻¹ b of positive matrices; where rounding has made one singular, the smallest solutions."""
     factor, failed = torch.linalg.cholesky_ex(matrix)
-    if failed:
+    if failed.any():
         inverse: Tensor = torch.linalg.pinv(matrix, hermitian=True)
         return inverse @ right
     return torch.cholesky_solve(right, factor)
@@ -322,7 +337,7 @@ def search_lambda_by_error(
     targets, columns = resolvent.rotated(targets), resolvent.rotated(columns)
     errors = {}
     for lam in grid:
-        shifted = resolvent.at(lam)
-        scores = shifted.whitened(columns).T @ shifted.whitened(targets)
+        shifted = resolvent.at([lam])
+        scores = shifted.whitened(columns)[0].T @ shifted.whitened(targets)[0]
         errors[lam] = float(((scores - truth) ** 2).mean())
     return ErrorSearch(errors)

@@ -16,12 +16,13 @@ wanted of the inverse comes as products of *whitened* vectors ψ(z) = L⁻¹ Q�
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-BLOCK = 96
+BLOCK = 48
 """Columns of a panel: more make the band dearer, fewer the products slower."""
 
 
@@ -32,10 +33,11 @@ class Resolvent:
 
     >>> resolvent = Resolvent(torch.tensor([[1.0, 0.0], [0.0, 4.0]], dtype=torch.float64))
     >>> z = resolvent.rotated(torch.tensor([[1.0], [2.0]], dtype=torch.float64))
-    >>> psi = resolvent.at(1.0).whitened(z)
-    >>> (psi.T @ psi).round(decimals=12).tolist()  # 1²/(1+1) + 2²/(4+1)
-    [[1.3]]
-    >>> resolvent.rotated_back(resolvent.at(1.0).solved(psi)).ravel().round(decimals=12).tolist()
+    >>> shifted = resolvent.at([1.0, 0.0])
+    >>> psi = shifted.whitened(z)
+    >>> (psi.mT @ psi).ravel().round(decimals=12).tolist()  # 1²/(1+1) + 2²/(4+1), and 1²/1 + 2²/4
+    [1.3, 2.0]
+    >>> resolvent.rotated_back(shifted.solved(psi)[0]).ravel().round(decimals=12).tolist()
     [0.5, 0.4]
     """
 
@@ -72,64 +74,71 @@ class Resolvent:
             z[start:].addmm_(v, y @ (v.T @ z[start:]), alpha=-1)
         return z
 
-    def at(self, lam: float) -> Shifted:
-        """T + λI, factorised. Where rounding leaves it indefinite, λ is raised to what makes it positive."""
-        while (found := self._factorised(lam)) is None:
-            lam = max(10 * lam, self._rounding)
-        return found
+    def at(self, lams: Sequence[float]) -> Shifted:
+        """T + λI, factorised for every λ; one that rounding leaves indefinite is raised until it is not."""
+        raised = torch.tensor(lams, dtype=torch.float64)
+        while True:
+            shifted, failed = self._factorised(raised)
+            if not failed.any():
+                return shifted
+            raised = torch.where(failed, (10 * raised).clamp(min=self._rounding), raised)
 
-    def _factorised(self, lam: float) -> Shifted | None:
+    def _factorised(self, lams: Tensor) -> tuple[Shifted, Tensor]:
+        """The factors, and for which λ they are none."""
         inverses: list[Tensor] = []
         steps: list[Tensor] = []
-        for place, block in enumerate(self._diagonal):
-            block = block.clone()
-            block.diagonal().add_(lam)
+        failed = torch.zeros(len(lams), dtype=torch.bool)
+        for place, diagonal in enumerate(self._diagonal):
+            block = diagonal.repeat(len(lams), 1, 1)
+            block.diagonal(dim1=1, dim2=2).add_(lams[:, None])
             if place:
-                below = self._below[place - 1] @ inverses[-1].T
-                block -= below @ below.T
-            factor, failed = torch.linalg.cholesky_ex(block)
-            if failed:
-                return None
-            unit = torch.eye(len(factor), dtype=factor.dtype)
+                below = self._below[place - 1] @ inverses[-1].mT
+                block -= below @ below.mT
+            factor, info = torch.linalg.cholesky_ex(block)
+            failed |= info > 0
+            unit = torch.eye(len(diagonal), dtype=factor.dtype)
             inverses.append(torch.linalg.solve_triangular(factor, unit, upper=False))
             if place:
                 steps.append(-inverses[-1] @ below)
-        return Shifted(lam, inverses, steps)
+        return Shifted(lams, inverses, steps), failed
 
 
 @dataclass(frozen=True)
 class Shifted:
-    """T + λI = L Lᵀ, for rotated vectors: the blocks L_jj⁻¹, and −L_jj⁻¹ L_{j,j−1} from one to the next."""
+    """T + λI = L Lᵀ for several λ: the blocks L_jj⁻¹, and −L_jj⁻¹ L_{j,j−1} from one to the next.
 
-    lam: float
+    What it gives has one matrix for each λ, in front of the others' dimensions.
+    """
+
+    lams: Tensor
     inverses: list[Tensor]
     steps: list[Tensor]
 
     def whitened(self, columns: Tensor) -> Tensor:
-        """L⁻¹ z of every column z."""
-        psi = torch.empty_like(columns)
+        """L⁻¹ z of every rotated column z."""
+        psi = columns.new_empty(len(self.lams), *columns.shape)
         above: Tensor | None = None
         for place, (part, found) in enumerate(zip(self._parts(columns), self._parts(psi), strict=True)):
-            torch.mm(self.inverses[place], part, out=found)
+            torch.matmul(self.inverses[place], part, out=found)
             if above is not None:
-                found.addmm_(self.steps[place - 1], above)
+                found.baddbmm_(self.steps[place - 1], above)
             above = found
         return psi
 
     def solved(self, whitened: Tensor) -> Tensor:
-        """L⁻ᵀ ψ of every column ψ: what is left to do for (T + λI)⁻¹ z."""
+        """L⁻ᵀ ψ of every column ψ, by λ: what is left to do for (T + λI)⁻¹ z."""
         z = whitened.clone()
         below: Tensor | None = None
         for place, part in reversed(list(enumerate(self._parts(z)))):
             if below is not None:
-                part.addmm_(self.steps[place].T, below)
+                part.baddbmm_(self.steps[place].mT, below)
             below = part.clone()
-            torch.mm(self.inverses[place].T, below, out=part)
+            part.copy_(self.inverses[place].mT @ below)
         return z
 
     def _parts(self, columns: Tensor) -> list[Tensor]:
         """The rows of each block."""
-        return list(torch.split(columns, [len(inverse) for inverse in self.inverses]))
+        return list(torch.split(columns, [inverse.shape[-1] for inverse in self.inverses], dim=-2))
 
 
 def _reflector(panel: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -389,8 +389,11 @@ class GramStatistics(ClassSums):
 
     def _take(self, source: Self, columns: NDArray[Any]) -> None:
         super()._take(source, columns)
-        self._triangle = source._triangle and source._triangle.take(columns)
-        self._pending = tuple((x[:, columns], y) for x, y in source._pending)
+        if source._triangle is None:  # a small lesson stays one
+            self._pending = tuple((x[:, columns], y) for x, y in source._pending)
+        else:
+            source._settle()  # once, and not in every part that is taken
+            self._triangle = source._triangle.take(columns)
 
     def _settled(self) -> Triangle:
         """G with all samples in it."""
