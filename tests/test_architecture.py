@@ -29,7 +29,7 @@ MAY_IMPORT = {
     "lambda_search": {"statistics", "ridge", "resolvent"},
     "stream": {"statistics", "ridge"},
     "classifier": {"errors", "registry", "ridge", "lambda_search", "stream", "statistics"},
-    "memory": {"errors", "statistics", "triangle"},
+    "memory": {"errors", "statistics", "lambda_search", "triangle"},
     "spool": {"errors", "memory"},
     "progress": set(),
     "features": {"errors", "images", "cache", "backbones", "progress"},

@@ -95,9 +95,8 @@ def search_lambda(
     None if no class of the lesson has four samples: there is nothing to search on.
 
     `lesson` are the sums of the lesson, if they are at hand. With n samples of a lesson and N in all, costs
-    2 m³ + 2 m² n operations for m = d, or N while that is less, and |grid|·(n/4 + C)·m a sample; at most four
-    times 2 d³ and |grid|·C·d a sample. Beside the sums, it takes the memory of two matrices of m × m (while
-    the first of these becomes the second) and n × m values, in large lessons five of d × d and |grid|·C × d.
+    2 m³ + 2 m² n operations for m = d, or N while that is less, and |grid|·(n/4 + C)·m a sample; in large
+    lessons four times 2 d³, and d² + |grid|·C·d a sample. `memory.searching` says what memory it takes.
     """
     if np.unique(labels, return_counts=True)[1].max(initial=0) < FOLDS:
         return None
@@ -226,14 +225,12 @@ def _accuracies_apart(
     accuracies = dict.fromkeys(grid, Fraction(0))
     for fold, rows in zip(sums, folds, strict=True):
         seen = sum((other for other in sums if other is not fold), start=history)
-        weights = np.stack(list(_weights_of(seen, balance, grid)))
-        hits = np.zeros(len(grid), np.int64)
+        weights = list(_weights_of(seen, balance, grid))
         for chunk in _chunks(rows):
             x, truth = features[chunk].astype(history.precision), labels[chunk]
-            answers = np.array(seen.labels)[(x @ weights).argmax(axis=2)]
-            hits += (answers == truth).sum(axis=1)
-        for lam, count in zip(grid, hits.tolist(), strict=True):
-            accuracies[lam] += Fraction(count, FOLDS * len(rows))
+            for lam, w in zip(grid, weights, strict=True):
+                right = np.array(seen.labels)[(x @ w).argmax(axis=1)] == truth
+                accuracies[lam] += Fraction(int(right.sum()), FOLDS * len(rows))
     return accuracies
 
 

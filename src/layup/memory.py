@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from layup.errors import MemoryShortage
+from layup.lambda_search import FOLDS, LAMBDAS, LARGE_FOLD
 from layup.statistics import CHUNK
 from layup.triangle import Triangle
 
@@ -24,10 +25,6 @@ SPOOL = 512 * 2**20
 """Bytes of a lesson's features that are held in memory, where λ is searched on them; the rest is on disk."""
 SOLVING = 6
 """Matrices of G's size that there are while it is solved: G, G + λI, LAPACK's copies, and what it gives."""
-SEARCHING = 4
-"""The same while λ is searched, of the matrix that is factorised there."""
-FOLDS = 4
-"""Into so many parts the search of λ cuts a lesson."""
 
 
 @dataclass(frozen=True)
@@ -81,18 +78,16 @@ def learning(
     so only the largest of these counts.
 
     >>> print(learning(4608, classes=100, samples=5000, searched=True))
-    about 1.2 GB (G 87.3 MB, samples 92.2 MB, solving 1.0 GB)
+    about 1.5 GB (G 87.3 MB, samples 92.2 MB, λ search 1.3 GB)
     >>> print(learning(4608, classes=100, samples=5000, searched=False))
     about 1.1 GB (G 87.3 MB, solving 1.0 GB)
     """
     size, width = np.dtype(precision).itemsize, dim if solved is None else solved
     triangle = Triangle.nbytes_of(dim, precision)
-    # Of the matrix that the search factorises: no larger than G, nor than all samples.
-    side, fold = min(width, known + samples), min(samples // FOLDS, width // 2)
     turns = {
         "adding": 2 * triangle + 3 * size * dim * min(samples, CHUNK),
         "solving": SOLVING * size * width**2 + size * width * classes,
-        "λ search": size * (SEARCHING * side**2 + 3 * fold * width) if searched else 0,
+        "λ search": size * searching(width, classes, samples, known) if searched else 0,
     }
     most = max(turns, key=lambda turn: turns[turn])
     stays = {
@@ -101,6 +96,17 @@ def learning(
         "samples": min(4 * samples * dim, SPOOL) if searched else 0,
     }
     return Forecast({**stays, most: turns[most]})
+
+
+def searching(width: int, classes: int, samples: int, known: int) -> int:
+    """Values that the search of λ takes beside the sums and the samples, see `layup.lambda_search`."""
+    fold = samples / FOLDS
+    if fold > LARGE_FOLD * width:  # the sums of every fold, G without one and its factors; W of every λ
+        return 7 * width**2 + 2 * len(LAMBDAS) * classes * width
+    everything = known + samples
+    if everything - fold < width:  # G and its square root; all rows, and two copies; K and what it becomes
+        return 2 * width**2 + 2 * everything * width + 3 * everything**2
+    return 3 * width**2 + 2 * samples * width  # G, and what it becomes; samples, rotated and whitened
 
 
 def class_sums(dim: int, classes: int, samples: int) -> Forecast:
