@@ -109,6 +109,17 @@ def test_a_run_shows_a_line_for_each_task_and_leaves_a_record(quick, here, own_c
     assert "it would be 28." in result.out
 
 
+def test_a_record_names_an_engine_only_if_it_is_not_the_usual_one(quick, here, refused):
+    quick(*PHOTOS, "--out", "usual")
+    quick(*PHOTOS, "--out", "other", "--engine", "folded")
+    usual, other = the_record(here / "usual"), the_record(here / "other")
+    assert other.run["backbone"] == {**usual.run["backbone"], "engine": "folded"}
+    np.testing.assert_array_equal(other.matrix, usual.matrix)
+    refused(
+        "run", "--dataset", *PHOTOS[:3], *QUICK, "--method", "l2p", "--engine", "folded", says=["--engine"]
+    )
+
+
 def test_where_nobody_looks_every_task_is_a_line_when_it_comes(quick):
     lines = quick(*PHOTOS).out.splitlines()
     assert lines[0].startswith("task: 1 · images: 8 · A_t: ")

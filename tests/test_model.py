@@ -967,12 +967,81 @@ def test_what_a_file_says(make, tmp_path, nano):
         "spec": nano.spec,
         "fingerprint": nano.fingerprint,
         "depth": 12,
+        "engine": "eager",
     }
     assert header["settings"] == {"k": 2, "lam": 1.0, "balance": True, "precision": "float64"}
     assert header["labels"] == [name(0), name(1)]
     assert header["counts"] == [6, 5]
     assert header["versions"]["torch"] == torch.__version__
     assert header["layers"] == [["blocks.10", 128], ["blocks.11", 128]]
+
+
+# ---- engines
+
+
+def conv_net(engine):
+    """A network whose vectors the engines round differently."""
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 8, 3))
+    network[1].running_var.uniform_(0.1, 2)
+    small = Preprocessing((12, 12), (12, 12), "squash")
+    return Backbone.from_module(network, ["2", "3"], small).with_engine(engine)
+
+
+def test_a_model_keeps_the_engine_that_learned(tmp_path):
+    model = LayUP(conv_net("folded"), k=2, lam=1.0)
+    model.learn(*FIRST)
+    before = model.statistics_.gram.copy()
+    model.learn(*SECOND)
+    model.save(tmp_path / "m.layup")
+    assert storage.read_header(tmp_path / "m.layup", "model")["backbone"]["engine"] == "folded"
+    loaded = LayUP.load(tmp_path / "m.layup", backbone=conv_net("eager"), cache=False)
+    assert (loaded.engine, loaded.backbone_.engine) == ("folded", "folded")
+    np.testing.assert_array_equal(loaded.scores(TEST[0]), model.scores(TEST[0]))
+    loaded.forget(*SECOND)
+    np.testing.assert_allclose(loaded.statistics_.gram, before, rtol=1e-12)
+
+
+def test_a_file_that_names_no_engine_is_of_the_usual_one(make, tmp_path):
+    make(FIRST).save(tmp_path / "m.layup")
+    header, arrays = storage.read(tmp_path / "m.layup", "model")
+    del header["backbone"]["engine"]
+    storage.write(tmp_path / "m.layup", "model", header, arrays)
+    old = LayUP.load(tmp_path / "m.layup")
+    assert (old.engine, old.backbone_.engine) == ("eager", "eager")
+
+
+def test_a_file_names_an_engine_that_is_loaded_with_its_backbone(tmp_path):
+    model = LayUP(load_backbone("vit-nano", engine="folded"), K, 1.0)
+    model.learn(*FIRST)
+    model.save(tmp_path / "m.layup")
+    assert LayUP.load(tmp_path / "m.layup").backbone_.engine == "folded"
+
+
+def test_an_adapted_model_keeps_its_engine(tmp_path):
+    session = FirstSession("ssf", epochs=1)
+    model = LayUP(conv_net("folded"), k=2, lam=1.0, adapter=session)
+    model.learn(*FIRST)
+    model.save(tmp_path / "m.layup")
+    loaded = LayUP.load(tmp_path / "m.layup", backbone=conv_net("eager"), cache=False)
+    assert model.backbone_.engine == loaded.backbone_.engine == "folded"
+    np.testing.assert_array_equal(loaded.scores(TEST[0]), model.scores(TEST[0]))
+
+
+def test_models_of_two_engines_are_merged_with_a_warning(caplog):
+    def taught(engine, each):
+        model = LayUP(conv_net(engine), k=2, lam=1.0)
+        model.learn(*each)
+        return model
+
+    with caplog.at_level(logging.WARNING):
+        same = taught("eager", FIRST).merge(taught("eager", SECOND))
+        assert not caplog.messages
+        mixed = taught("eager", FIRST).merge(taught("folded", SECOND))
+    assert len(caplog.messages) == 1
+    assert "'eager' and 'folded'" in caplog.messages[0]
+    assert mixed.engine == "eager"
+    np.testing.assert_allclose(mixed.scores(TEST[0]), same.scores(TEST[0]), rtol=1e-3, atol=1e-4)
 
 
 def test_files_that_cannot_be_loaded(make, tmp_path):

@@ -249,6 +249,7 @@ def information(header: Mapping[str, Any], path: Path) -> None:
         "file": f"{path} ({size_of(path.stat().st_size)})",
         "method": header["method"],
         "backbone": f"{header['backbone']['name']} (fingerprint {header['backbone']['fingerprint'][:12]})",
+        "engine": header["backbone"].get("engine", "eager"),
         "layers": f"{', '.join(layers)}; {width:,} values",
     }
     if adapted := header["backbone"].get("adapted"):

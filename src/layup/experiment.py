@@ -27,7 +27,7 @@ import torch
 
 from layup import machine, storage
 from layup.adapters import usual_adapter
-from layup.backbones import PASSES, Backbone
+from layup.backbones import EAGER, PASSES, Backbone
 from layup.errors import DamagedFileError, InputError, LayupError, StorageError
 from layup.first_session import PRESETS, FirstSession, preprocessed
 from layup.image_model import Reading
@@ -186,6 +186,8 @@ class Experiment:
                 "name": self.backbone.name,
                 "fingerprint": self.backbone.fingerprint,
                 "pixels": list(self.backbone.preprocessing.size),
+                # Not of the usual one: records from before there were others stay in force.
+                **({} if self.backbone.engine == EAGER else {"engine": self.backbone.engine}),
             },
             "adapter": None if self.session is None else self.session.to_dict(),
             "preset": self.preset,

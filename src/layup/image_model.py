@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from layup import __version__, memory, storage
 from layup.adaptation import adapt
 from layup.adapters import AdaptedBackbone, reattached
-from layup.backbones import Backbone, load_backbone
+from layup.backbones import EAGER, Backbone, load_backbone
 from layup.cache import FeatureCache, NoCache
 from layup.classifier import SumsClassifier
 from layup.errors import BadImageError, ForgetError, InputError, MismatchError
@@ -279,6 +279,8 @@ class ImageModel:
             )
         self._adopt_merged(sums, other)
         self.lessons += (theirs - shared).elements()
+        if mixture := mixed_engines(self, other):
+            logger.warning(mixture)
         return self
 
     # ---- answering
@@ -316,6 +318,12 @@ class ImageModel:
     def counts_(self) -> dict[str, int]:
         """How many images of each class the sums hold."""
         return dict(zip(self.statistics_.labels, self.statistics_.counts.tolist(), strict=True))
+
+    @property
+    def engine(self) -> str:
+        """What computed the features that were learned, and computes all others."""
+        engine: str = self._made_of()[0].get("engine", EAGER)  # files did not always name it
+        return engine
 
     @property
     def adapted(self) -> bool:
@@ -393,6 +401,8 @@ class ImageModel:
             )
         else:
             loaded = load_backbone(**made_with["spec"])
+        if made_with is not None and loaded.engine != self.engine:
+            loaded = loaded.with_engine(self.engine)  # else what it learned could not be forgotten exactly
         if made_with and made_with.get("adapted") and not isinstance(loaded, AdaptedBackbone):
             state = {name: torch.from_numpy(array) for name, array in self._tuned.items()}
             loaded = reattached(loaded, made_with["adapted"], state)
@@ -484,6 +494,7 @@ class ImageModel:
             "spec": backbone.spec,
             "fingerprint": backbone.fingerprint,
             "depth": backbone.depth,
+            "engine": backbone.engine,
         }
         if not isinstance(backbone, AdaptedBackbone):
             return about, {}
@@ -511,6 +522,17 @@ class ImageModel:
                     f"These models have different {what}: {mine} and {others}. "
                     "Only models that read the same layers of the same backbone can be merged."
                 )
+
+
+def mixed_engines(one: ImageModel, other: ImageModel) -> str | None:
+    """What to know of two merged models whose features were computed in different ways."""
+    if one.engine == other.engine:
+        return None
+    return (
+        f"These models were made with different engines, {one.engine!r} and {other.engine!r}: their features "
+        "differ by rounding, a few millionths of the largest value, and what the merged model forgets of "
+        f"the second is forgotten only as exactly as that, for it goes on with {one.engine!r}."
+    )
 
 
 @dataclass(frozen=True)

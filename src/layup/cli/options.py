@@ -18,6 +18,13 @@ Weights = Annotated[
     Path | None, typer.Option(help="A weights file for a timm backbone; for an old model, where it is now.")
 ]
 Workers = Annotated[int | None, typer.Option(help="Processes that decode photos. Default: by need.", min=0)]
+Engine = Annotated[
+    str | None,
+    typer.Option(
+        help="What computes the network: eager (default, plain PyTorch), folded (faster with batch norms), "
+        "or onnx (fastest on a CPU; pip install 'layup-cl\\[onnx]'). Same answers, to rounding."
+    ),
+]
 
 
 def first_session(adapt: str | None, **options: Any) -> FirstSession | None:

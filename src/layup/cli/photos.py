@@ -11,7 +11,7 @@ import typer
 
 from layup import console, storage
 from layup.cli.app import app
-from layup.cli.options import AsJson, NoCache, Weights, Workers, first_session, number_or_rule
+from layup.cli.options import AsJson, Engine, NoCache, Weights, Workers, first_session, number_or_rule
 from layup.errors import InputError, StorageError
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ def learn(
     epochs: Annotated[int | None, typer.Option(help="Passes over the photos when tuning.", min=1)] = None,
     learning_rate: Annotated[float | None, typer.Option(help="How fast to tune.")] = None,
     seed: Annotated[int | None, typer.Option(help="Of all that is random when tuning.", min=0)] = None,
+    engine: Engine = None,
     strict: Strict = False,
     no_cache: NoCache = False,
     workers: Workers = None,
@@ -69,6 +70,7 @@ def learn(
     layup learn photos/ --to m.layup           photos/CLASS/*.jpg
     layup learn more/ --to m.layup             go on with it, any time
     layup learn photos/ --to v.layup --backbone vit-nano
+    layup learn photos/ --to f.layup --engine folded
     layup learn photos/ --to a.layup --backbone vit-nano --adapt adaptformer
 
     The photos themselves are not kept. What is: one sum per class and one matrix.
@@ -78,7 +80,7 @@ def learn(
     """
     from layup import plots
     from layup.adapters import AdaptedBackbone
-    from layup.backbones import full_name, load_backbone
+    from layup.backbones import EAGER, full_name, load_backbone
     from layup.images import class_folders
     from layup.model import LayUP
 
@@ -95,9 +97,12 @@ def learn(
                 )
             model = LayUP.load(to, weights=weights, cache=not no_cache, workers=workers)
             named = None if backbone is None else full_name(backbone)
-            _require_same(model, to, {"backbone": named, "input_size": input_size, "k": k})
+            wanted = {"backbone": named, "input_size": input_size, "k": k, "engine": engine}
+            _require_same(model, to, wanted)
         else:
-            network = load_backbone(backbone or "bundled", weights=weights, input_size=input_size)
+            network = load_backbone(
+                backbone or "bundled", weights=weights, input_size=input_size, engine=engine or EAGER
+            )
             model = LayUP(network, k, adapter=session, cache=not no_cache, workers=workers)
         model.configure(lam=number_or_rule(lam), balance=balance)
         tuned_before = model.adapted
@@ -250,6 +255,7 @@ def merge(
 
     The second: a and b were both grown from old, so a + b − old is computed.
     """
+    from layup.image_model import mixed_engines
     from layup.model import LayUP
 
     if len(models) < 2:
@@ -265,6 +271,8 @@ def merge(
                     "These models have different rules for λ or balance: the first one's are kept."
                 )
             merged.merge(other, ancestor)
+            if mixture := mixed_engines(merged, other):
+                console.remark(mixture)
         merged.configure(lam=number_or_rule(lam), balance=balance)
         merged.save(to)
     console.knowledge(to, merged)
@@ -392,11 +400,12 @@ def _held(path: Path) -> AbstractContextManager[None]:
 
 
 def _require_same(model: LayUP, path: Path, wanted: dict[str, Any]) -> None:
-    """An old model keeps its backbone and k: asking for others is a mistake."""
+    """An old model keeps its backbone, engine and k: asking for others is a mistake."""
     have = {
         "backbone": model.backbone_.name,
         "input_size": model.backbone_.preprocessing.size[0],
         "k": len(model.statistics_.layers),
+        "engine": model.engine,
     }
     for option, value in wanted.items():
         if value is not None and value != have[option]:

@@ -10,7 +10,7 @@ import typer
 
 from layup import console
 from layup.cli.app import app
-from layup.cli.options import NoCache, Weights, Workers, first_session, number_or_rule
+from layup.cli.options import Engine, NoCache, Weights, Workers, first_session, number_or_rule
 from layup.errors import InputError
 from layup.registry import unknown_name
 from layup.scenarios import SETTINGS, Scenario, class_incremental, domain_incremental, online
@@ -62,6 +62,7 @@ def run(
     ] = "bundled",
     weights: Weights = None,
     input_size: Annotated[int | None, typer.Option(help="Side of the square input, in pixels.")] = None,
+    engine: Engine = None,
     k: Annotated[
         str | None,
         typer.Option(help="How many of the last layers, or several: 1,6 or 1-12. Default: the backbone's."),
@@ -142,7 +143,7 @@ def run(
     layup compare results/                           a table
     layup plot results/                              pictures
     """
-    from layup.backbones import load_backbone
+    from layup.backbones import EAGER, load_backbone
     from layup.datasets import load_dataset
     from layup.experiment import Experiment, prepared
     from layup.methods import DepthsMethod, method_class
@@ -166,7 +167,8 @@ def run(
         )
     domains = None if order in (None, SHUFFLED) else [name.strip() for name in str(order).split(",")]
     loaded = load_dataset(dataset, data, seed=split_seed, order=domains)
-    network = prepared(load_backbone(backbone, weights=weights, input_size=input_size), preset)
+    read_by = load_backbone(backbone, weights=weights, input_size=input_size, engine=engine or EAGER)
+    network = prepared(read_by, preset)
     wishes = {
         "tasks": tasks,
         "first": first,

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from layup import storage
+from layup.backbones import EAGER
 from layup.errors import BadImageError, DamagedFileError, DivergedError, InputError, MismatchError
 from layup.features import BATCH, survey
 from layup.images import ImageSource, require_one_label_each
@@ -75,6 +76,11 @@ class GradientMethod(Method):
                 raise InputError(
                     f"{self.name!r} with {option.name} = {value!r} is impossible. Use {allowed}."
                 )
+        if setup.backbone.engine != EAGER:
+            raise InputError(
+                f"{self.name!r} trains through the network, and the engine {setup.backbone.engine!r} "
+                "can only compute it. Leave --engine out."
+            )
         if setup.session is not None:
             raise InputError(
                 f"{self.name!r} trains on every task, and so has no first session. Leave --adapt out."
