@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -277,6 +278,17 @@ def test_a_methods_docstring_tells_what_users_want_to_know(name):
 # What every method obeys
 
 
+def to_ten_digits(reports):
+    """Samples that wait to be added to G are added when it is saved: that is another order."""
+    return {
+        name: (
+            json.loads(json.dumps(report.chosen), parse_float=lambda text: f"{float(text):.10g}"),
+            report.state_bytes,
+        )
+        for name, report in reports.items()
+    }
+
+
 @every_method
 def test_a_learner_goes_on_where_it_was_saved(method, place, tmp_path):
     setup = place(method)
@@ -286,7 +298,7 @@ def test_a_learner_goes_on_where_it_was_saved(method, place, tmp_path):
     resumed.learn(*SECOND)
     straight = learned(method, setup, FIRST, SECOND)
     assert resumed.answers(TEST) == straight.answers(TEST)
-    assert resumed.reports() == straight.reports()
+    assert to_ten_digits(resumed.reports()) == to_ten_digits(straight.reports())
 
 
 @every_method

@@ -1245,7 +1245,7 @@ class Unread:
 
 @pytest.mark.parametrize("settings", [{}, {"adapter": "adaptformer"}], ids=["plain", "adapted"])
 def test_a_lesson_that_would_not_fit_is_refused_before_an_image_is_read(nano, settings, monkeypatch):
-    monkeypatch.setattr(memory, "available", lambda: 100_000_000)
+    monkeypatch.setattr(memory, "available", lambda: 120_000_000)
     model = LayUP(nano, k=12, lam="search", **settings)
     with pytest.raises(
         MemoryShortage, match=r"This lesson would take about .* What would fit: k = 9, or precision = float32"

@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy as np
 
 from layup.errors import MemoryShortage
-from layup.lambda_search import FOLDS, LAMBDAS, LARGE_FOLD
 from layup.statistics import CHUNK
 from layup.triangle import Triangle
 
@@ -100,6 +99,8 @@ def learning(
 
 def searching(width: int, classes: int, samples: int, known: int) -> int:
     """Values that the search of λ takes beside the sums and the samples, see `layup.lambda_search`."""
+    from layup.lambda_search import FOLDS, LAMBDAS, LARGE_FOLD  # here, for it loads torch
+
     fold = samples / FOLDS
     if fold > LARGE_FOLD * width:  # the sums of every fold, G without one and its factors; W of every λ
         return 7 * width**2 + 2 * len(LAMBDAS) * classes * width

@@ -28,8 +28,8 @@ class AdamLayUPMethod(RidgeOfLayersMethod):
 
     Keeps: D²/2 + C·D values of 8 bytes, four times the Gram matrix of `layup`, a count for each of C classes,
     and what the first session tuned (4 bytes a value). For k = 6 layers of 768 values, G takes 344 MB.
-    Costs: two passes of the network and D² operations an image; where λ is searched, four eigendecompositions
-    a task (9 D³ each); one solve (D³/3) before the first answer after a task; and the first session.
+    Costs: two passes of the network and D² operations an image; where λ is searched, 2 D³ to 9 D³ a
+    task; else one solve (D³/3) before the first answer after a task; and the first session.
     Needs: a network with k layers, and a first session, with whatever adapter. Without a tuned network it
     would be `layup`: so there is none on a stream.
 

@@ -22,8 +22,8 @@ class LayUPMethod(RidgeOfLayersMethod):
 
     Keeps: d²/2 + C·d values of 8 bytes (4 in float32), and a count for each of C classes, whatever the number
     of images. For k = 6 layers of 768 values, G takes 87 MB.
-    Costs: one pass of the network and d² operations an image; where λ is searched, four eigendecompositions
-    a task (9 d³ each); one solve (d³/3) before the first answer after a task.
+    Costs: one pass of the network and d² operations an image; where λ is searched, 2 d³ to 9 d³ a task,
+    less while there are fewer images than d; else one solve (d³/3) before the first answer after a task.
     Needs: nothing but a network with k layers. A first session, if there is one, tunes it before.
 
     k: how many of the last layers; by default the network's own number.

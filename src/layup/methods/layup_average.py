@@ -52,8 +52,8 @@ class LayUPAverageMethod(RidgeOfLayersMethod):
 
     Keeps: as `layup` of the same k, d²/2 + C·d values of 8 bytes for layers of d values in all, since any of
     `layup`'s classifiers can be had from the same sums; the k blocks of its own are Σ d_l²/2 of these.
-    Costs: one pass of the network and d² operations an image; where λ is searched, four eigendecompositions
-    a task for each layer (9 d_l³ each); one solve for each layer (d_l³/3) before the first answer.
+    Costs: one pass of the network and d² operations an image; where λ is searched, 2 d_l³ to 9 d_l³ a
+    task for each layer; else one solve for each layer (d_l³/3) before the first answer.
     Needs: nothing but a network with k layers. A first session, if there is one, tunes it before.
 
     k: how many of the last layers; by default the network's own number.

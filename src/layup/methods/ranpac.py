@@ -72,8 +72,8 @@ class RanPACMethod(ModelMethod):
     that for a moment. W follows from the run's seed, so it is neither stored nor counted; in memory it takes
     8·d·M bytes more.
     Costs: one pass of the network and d·M + M² operations an image; where λ is searched, with n four fifths
-    of a task's images, one eigendecomposition of an n × n matrix (9 n³, and 2 M·n² around it), or of G's size
-    where n > M; one solve (M³/3) before the first answer after a task.
+    of a task's images, one banded form of an n × n matrix (2 n³, and 2 M·n² around it), or of G's size where
+    n > M; one solve (M³/3) before the first answer after a task.
     Needs: nothing, but its authors tune the network in a first session, and so it is done unless told
     otherwise; never on a stream.
 

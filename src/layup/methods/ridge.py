@@ -21,8 +21,8 @@ class RidgeMethod(ModelMethod):
 
     Keeps: d²/2 + C·d values of 8 bytes (4 in float32) for a last layer of width d, and a count for each of C
     classes. For d = 768, G takes 2.8 MB.
-    Costs: one pass of the network and d² operations an image; where λ is searched, four eigendecompositions
-    a task (9 d³ each); one solve (d³/3) before the first answer after a task.
+    Costs: one pass of the network and d² operations an image; where λ is searched, 2 d³ to 9 d³ a task,
+    less while there are fewer images than d; else one solve (d³/3) before the first answer after a task.
     Needs: nothing. A first session, if there is one, tunes the network before.
 
     lam: λ, "search", "gcv" or a number ≥ 0, as of `layup`.
