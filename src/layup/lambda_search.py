@@ -59,7 +59,7 @@ SMALL = 2**22
 STRIP = 256
 """Columns of a symmetric product that are computed at once."""
 LARGE_FOLD = 1 / 3
-"""Of the dimensions: larger folds are searched apart. Measured: docs/performance.md."""
+"""Of the dimensions: beyond it, a factorisation for each fold costs less than the products of all folds."""
 
 
 @dataclass(frozen=True)

@@ -70,8 +70,9 @@ class BlocksClassifier(SumsClassifier):
         }
 
     def _part(self, x: NDArray[Any], block: str) -> NDArray[Any]:
-        """The columns of a block."""
-        return np.asarray(x.take(self.statistics_.columns(self.blocks[block]), axis=1))
+        """The columns of a block, whose layers are next to each other: a view, for x may be a large file."""
+        columns = self.statistics_.columns(self.blocks[block])
+        return x[:, columns[0] : columns[-1] + 1]
 
     def _check(self) -> None:
         require_rule(self.lam)
