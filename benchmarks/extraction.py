@@ -28,7 +28,6 @@ from PIL import Image
 from rich.console import Console
 from rich.table import Table
 
-from layup import features
 from layup.backbones import BACKBONES, EAGER, ENGINES, Backbone, Preprocessing, load_backbone
 from layup.backbones.folding import folded
 from layup.backbones.timm_models import timm_backbone
@@ -39,7 +38,7 @@ from layup.features import BATCH, Extractor
 import timm  # isort: skip  # after layup, which mends torchvision
 
 PAIRS = 15
-PHOTOS = 600
+PHOTOS = 384
 LARGE = "vit_base_patch16_224"
 LARGE_BATCH = 4
 
@@ -89,9 +88,10 @@ def dropped_against_eager(console: Console) -> None:
         batch = batch_for(backbone)
         network = folded(backbone.network, batch, [])
         with warnings.catch_warnings(), torch.no_grad():
-            warnings.simplefilter("ignore")  # both of torch.jit are deprecated
-            frozen = torch.jit.freeze(torch.jit.trace(network, batch, check_trace=False))  # type: ignore[no-untyped-call]
-            better = torch.jit.optimize_for_inference(frozen.copy())
+            warnings.simplefilter("ignore")  # all of torch.jit is deprecated
+            trace: Any = partial(torch.jit.trace, network, batch, check_trace=False)
+            frozen = torch.jit.freeze(trace())
+            better = torch.jit.optimize_for_inference(torch.jit.freeze(trace()))
         ways = {
             "torch.jit.freeze": frozen,
             "torch.jit.optimize_for_inference": better,
@@ -151,16 +151,11 @@ def _seconds(backbone: Backbone, paths: list[Path]) -> dict[str, float]:
     def both(workers: int | None) -> None:
         Extractor(backbone, cache=NoCache(), workers=workers, progress=False).extract(paths)
 
-    def both_without_priorities() -> None:
-        with patch.object(features, "_give_way", _stay):
-            both(None)
-
     ways: dict[str, Callable[[], None]] = {
         "decoding alone": partial(decode, None),
         "computing alone": compute,
         "one after the other": partial(both, 0),
         "beside each other": partial(both, None),
-        "the same at one priority": both_without_priorities,
     }
     backbone(batch)
     times: dict[str, list[float]] = {name: [] for name in ways}
@@ -170,10 +165,6 @@ def _seconds(backbone: Backbone, paths: list[Path]) -> dict[str, float]:
             way()
             times[name].append(time.perf_counter() - began)
     return {name: statistics.median(each) for name, each in times.items()}
-
-
-def _stay(_worker: int) -> None:
-    """Leave a worker's priority as it is."""
 
 
 def photos(folder: Path) -> list[Path]:

@@ -278,13 +278,7 @@ def read_ahead(dataset: Any, batches: Sequence[list[int]], workers: int | None) 
     with warnings.catch_warnings():
         # More processes than cores: as asked.
         warnings.filterwarnings("ignore", message="This DataLoader will create")
-        loader = DataLoader(
-            dataset,
-            batch_sampler=batches,
-            collate_fn=_as_it_is,
-            num_workers=workers,
-            worker_init_fn=_give_way,
-        )
+        loader = DataLoader(dataset, batch_sampler=batches, collate_fn=_as_it_is, num_workers=workers)
         prepared = iter(loader)
     try:
         yield from prepared
@@ -310,12 +304,3 @@ def worker_count(images: Sequence[ImageSource]) -> int:
 
 def _as_it_is(read: Any) -> Any:
     return read
-
-
-def _give_way(_worker: int) -> None:
-    """Decode in what time the network leaves: its threads work in step, and wait for one that was put off.
-
-    When it has nothing to compute, it takes no time. Measured: docs/engines.md.
-    """
-    if hasattr(os, "nice"):  # not on Windows
-        os.nice(10)

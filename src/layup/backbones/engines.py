@@ -65,8 +65,8 @@ class Onnx:
         self.names = list(poolings)
         file = io.BytesIO()
         with warnings.catch_warnings(), torch.no_grad():
-            # That constants are recorded as such, and that this exporter will be replaced: the newer one
-            # takes 8 s for the bundled network instead of half a second, for the same speed.
+            # That constants are recorded as such, and that this exporter is the older of two: the newer
+            # one gives a graph as fast, but takes many times as long to do so, at every start.
             warnings.simplefilter("ignore")
             torch.onnx.export(
                 _Vectors(folded(network, batch, poolings), poolings).eval(),
