@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, TypeAlias
@@ -58,6 +59,8 @@ SMALL = 2**22
 """Values of samples that are whitened for several λ at once."""
 STRIP = 256
 """Columns of a symmetric product that are computed at once."""
+ONE_THREAD = 2048
+"""Up to matrices of so many rows one thread is faster than two."""
 LARGE_FOLD = 1 / 3
 """Of the dimensions: beyond it, a factorisation for each fold costs less than the products of all folds."""
 
@@ -106,6 +109,20 @@ def search_lambda(
     if lesson is None:
         lesson = history.empty()
         lesson.update(features, labels)
+    with _threads_that_pay(min(history.dim, history.total + len(labels))):
+        return _searched_together(history, lesson, features, labels, folds, balance, grid)
+
+
+def _searched_together(
+    history: GramStatistics,
+    lesson: GramStatistics,
+    features: NDArray[Any],
+    labels: NDArray[Any],
+    folds: Folds,
+    balance: bool,
+    grid: Sequence[float],
+) -> LambdaSearch:
+    """The search by hat matrices of history and lesson as one."""
     names = united(history.labels, lesson.labels)
     (past_counts, past), (new_counts, new) = (_aligned(sums, names) for sums in (history, lesson))
     counts = past_counts + new_counts
@@ -270,6 +287,18 @@ def _solved(matrix: Tensor, right: Tensor) -> Tensor:
         inverse: Tensor = torch.linalg.pinv(matrix, hermitian=True)
         return inverse @ right
     return torch.cholesky_solve(right, factor)
+
+
+@contextmanager
+def _threads_that_pay(side: int) -> Iterator[None]:
+    """One thread for small matrices, of which there are many: waiting for each other takes longer there."""
+    threads = torch.get_num_threads()
+    if side < ONE_THREAD:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _aligned(sums: GramStatistics, names: list[Any]) -> tuple[Tensor, Tensor]:
