@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import oracle
 from layup import lambda_search
@@ -13,6 +14,7 @@ from layup.lambda_search import (
     WIDE_LAMBDAS,
     ErrorSearch,
     LambdaSearch,
+    search_blocks,
     search_lambda,
     search_lambda_by_error,
 )
@@ -91,6 +93,41 @@ def test_every_way_of_searching_is_taken(monkeypatch: pytest.MonkeyPatch) -> Non
             search_lambda(history, x, y)
             history.update(x, y)
     assert {*taken} == {"of_few", "of_many", "_accuracies_apart"}
+
+
+BLOCKS = {
+    "last": ["c"],
+    "last two": ["b", "c"],
+    "all": ["a", "b", "c"],
+    "middle": ["b"],
+}
+
+
+@pytest.mark.parametrize("balance", [False, True])
+@pytest.mark.parametrize("side", ["threads for each", "all threads for each"])
+def test_blocks_are_searched_as_if_there_were_no_other_layers(
+    balance: bool, side: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those with more dimensions than samples, with fewer, and with so few that folds are searched apart."""
+    if side == "all threads for each":
+        monkeypatch.setattr(lambda_search, "ONE_THREAD", 0)
+    threads = torch.get_num_threads()
+    history = GramStatistics({"a": 60, "b": 15, "c": 9})
+    for x, y in lessons(np.random.default_rng(5), [[9, 9, 0, 0], [0, 9, 8, 0], [6, 0, 0, 9]], 84):
+        found = search_blocks(history, x, y, BLOCKS, balance=balance)
+        assert list(found) == list(BLOCKS)
+        for name, layers in BLOCKS.items():
+            alone = search_lambda(history.select(layers), x[:, history.span(layers)], y, balance=balance)
+            assert found[name] == alone
+            if alone is not None and alone.weights is not None:
+                np.testing.assert_allclose(found[name].weights, alone.weights, rtol=1e-7, atol=1e-9)
+        history.update(x, y)
+    assert torch.get_num_threads() == threads
+
+
+def test_blocks_without_a_class_of_four_are_not_searched() -> None:
+    history = GramStatistics({"a": 2, "b": 2})
+    assert search_blocks(history, np.eye(4), np.array(list("wxyz")), {"last": ["b"]}) == {}
 
 
 def test_large_features_and_small_lambdas_are_searched_as_their_singular_values_say() -> None:

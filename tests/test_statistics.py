@@ -210,6 +210,13 @@ def test_forgetting_everything_leaves_not_even_rounding(data: Any) -> None:
     assert bits(sums) == bits(GramStatistics(6))
 
 
+@pytest.mark.parametrize("layers", [["shallow", "deep"], ["deep", "middle"], []])
+def test_layers_that_do_not_follow_each_other_have_no_span(layers: list[str]) -> None:
+    sums = ClassSums({"shallow": 1, "middle": 3, "deep": 2})
+    with pytest.raises(InputError, match="do not follow each other"):
+        sums.span(layers)
+
+
 def test_selecting_takes_the_columns_of_the_layers_in_the_order_asked(rng: np.random.Generator) -> None:
     x = rng.normal(size=(20, 6))
     sums = taught(x, ["a", "b"] * 10, {"shallow": 1, "middle": 3, "deep": 2})

@@ -122,7 +122,17 @@ class SumsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         # All at once, so that an interruption leaves the sums as they were.
         lesson = self.statistics_.empty()
         lesson.update(x, labels)
+        found = self._search(x, labels, lesson) if self.needs_samples else None
         self.absorb(lesson)
+        if found is not None:
+            self.adopt(self.statistics_, *found)
+
+    def _search(self, x: NDArray[Any], labels: NDArray[Any], lesson: Any) -> tuple[Any, ...] | None:
+        """What a lesson that is about to be learned is searched for: what `adopt` takes beside the sums.
+
+        None if it is too small to be searched. Only asked for if `needs_samples`.
+        """
+        raise NotImplementedError
 
     def _score(self, x: Floats) -> Floats:
         raise NotImplementedError
@@ -204,15 +214,6 @@ class RidgeClassifier(SumsClassifier):
 
     def _check(self) -> None:
         require_rule(self.lam)
-
-    def _learn(self, x: NDArray[Any], labels: NDArray[Any]) -> None:
-        # All at once, so that an interruption leaves the sums as they were.
-        lesson = self.statistics_.empty()
-        lesson.update(x, labels)
-        found = self._search(x, labels, lesson) if self.needs_samples else None
-        self.absorb(lesson)
-        if found is not None:
-            self.adopt(self.statistics_, *found)
 
     def _search(
         self, x: NDArray[Any], labels: NDArray[Any], lesson: GramStatistics

@@ -28,7 +28,8 @@ Balanced classes change G and c with every fold, but only along the means of the
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -101,49 +102,128 @@ def search_lambda(
     2 m³ + 2 m² n operations for m = d, or N while that is less, and |grid|·(n/4 + C)·m a sample; in large
     lessons four times 2 d³, and d² + |grid|·C·d a sample. `memory.searching` says what memory it takes.
     """
-    if np.unique(labels, return_counts=True)[1].max(initial=0) < FOLDS:
-        return None
-    folds = _stratified(labels)
-    if max(map(len, folds)) > LARGE_FOLD * history.dim:
-        return LambdaSearch(_accuracies_apart(history, features, labels, folds, balance, grid))
-    if lesson is None:
-        lesson = history.empty()
-        lesson.update(features, labels)
-    with _threads_that_pay(min(history.dim, history.total + len(labels))):
-        return _searched_together(history, lesson, features, labels, folds, balance, grid)
+    everything = {"": list(history.layers)}
+    found = search_blocks(history, features, labels, everything, balance=balance, grid=grid, lesson=lesson)
+    return found.get("")
 
 
-def _searched_together(
+def search_blocks(
     history: GramStatistics,
-    lesson: GramStatistics,
     features: NDArray[Any],
     labels: NDArray[Any],
-    folds: Folds,
-    balance: bool,
-    grid: Sequence[float],
-) -> LambdaSearch:
+    blocks: Mapping[str, Sequence[str]],
+    *,
+    balance: bool = False,
+    grid: Sequence[float] = LAMBDAS,
+    lesson: GramStatistics | None = None,
+) -> dict[str, LambdaSearch]:
+    """`search_lambda` for several blocks of layers, by name: for each as if there were no other layers.
+
+    The layers of a block must follow each other. G, a square root of it, and the samples are there once,
+    and every block takes its part of their columns: columns of a root of G are a root of that part of G.
+    Blocks of small matrices are searched side by side, one thread each, which leaves none of them waiting.
+    """
+    if np.unique(labels, return_counts=True)[1].max(initial=0) < FOLDS:
+        return {}
+    folds = _stratified(labels)
+    spans = {name: history.span(layers) for name, layers in blocks.items()}
+    together = [name for name, span in spans.items() if max(map(len, folds)) <= LARGE_FOLD * _width(span)]
+    together.sort(key=lambda name: -_width(spans[name]))  # the longest first: no thread is left with it
+    found = {
+        name: LambdaSearch(
+            _accuracies_apart(history.select(layers), features[:, spans[name]], labels, folds, balance, grid)
+        )
+        for name, layers in blocks.items()
+        if name not in together
+    }
+    if together:
+        if lesson is None:
+            lesson = history.empty()
+            lesson.update(features, labels)
+        widths = [_width(spans[name]) for name in together]
+        task = _Task.of(history, lesson, features, labels, folds, widths)
+        with _workers(min(max(widths), task.total)) as mapped:
+            searches = mapped(lambda name: _searched(task.part(spans[name]), balance, grid), together)
+            found |= zip(together, searches, strict=True)
+    return {name: found[name] for name in blocks}
+
+
+@dataclass(frozen=True)
+class _Task:
+    """History and lesson, ready to be searched with any part of their columns.
+
+    x, one_hot: the samples of the lesson and their targets, fold after fold; folds: how many each has.
+    counts, prototypes, gram: of both. root: rows and targets that have the sums of the history.
+    """
+
+    x: Tensor
+    one_hot: Tensor
+    folds: list[int]
+    counts: Tensor
+    prototypes: Tensor
+    gram: Tensor | None
+    root: tuple[Tensor, Tensor] | None
+
+    @classmethod
+    def of(
+        cls,
+        history: GramStatistics,
+        lesson: GramStatistics,
+        features: NDArray[Any],
+        labels: NDArray[Any],
+        folds: Folds,
+        widths: Sequence[int],
+    ) -> _Task:
+        """For parts of these widths: whether G or its root is needed depends on them."""
+        names = united(history.labels, lesson.labels)
+        (past_counts, past), (new_counts, new) = (_aligned(sums, names) for sums in (history, lesson))
+        order = np.concatenate(folds)
+        one_hot = torch.eye(len(names), dtype=past.dtype)[np.searchsorted(names, labels[order])]
+        x = torch.from_numpy(features[order].astype(history.precision))
+        task = cls(x, one_hot, [*map(len, folds)], past_counts + new_counts, past + new, None, None)
+        if not all(map(task.few, widths)):
+            task = replace(task, gram=torch.from_numpy(history.gram + lesson.gram))
+        if any(map(task.few, widths)):
+            root, targets = square_root(history.gram, past.numpy(), history.total)
+            task = replace(task, root=(torch.from_numpy(root), torch.from_numpy(targets)))
+        return task
+
+    @property
+    def total(self) -> int:
+        """How many samples there are in all, N."""
+        return int(self.counts.sum())
+
+    def few(self, width: int) -> bool:
+        """Whether there may be fewer samples than so many dimensions when a fold is left out."""
+        return self.total - max(self.folds) < width
+
+    def part(self, span: slice) -> _Task:
+        """With these columns only."""
+        gram = None if self.gram is None else self.gram[span, span]
+        root = None if self.root is None else (self.root[0][:, span], self.root[1])
+        return replace(self, x=self.x[:, span], prototypes=self.prototypes[:, span], gram=gram, root=root)
+
+    def whole(self) -> _Whole:
+        """By K or by G."""
+        if self.root is not None and self.few(self.x.shape[1]):
+            return _Whole.of_few(*self.root, self.x, self.one_hot)
+        assert self.gram is not None  # made in `of`
+        return _Whole.of_many(self.gram, self.prototypes, self.x)
+
+
+def _searched(task: _Task, balance: bool, grid: Sequence[float]) -> LambdaSearch:
     """The search by hat matrices of history and lesson as one."""
-    names = united(history.labels, lesson.labels)
-    (past_counts, past), (new_counts, new) = (_aligned(sums, names) for sums in (history, lesson))
-    counts = past_counts + new_counts
-    order = np.concatenate(folds)
-    one_hot = torch.eye(len(names), dtype=past.dtype)[np.searchsorted(names, labels[order])]
-    x = torch.from_numpy(features[order].astype(history.precision))
-    if int(counts.sum()) - max(map(len, folds)) < history.dim:
-        whole = _Whole.of_few(square_root(history.gram, past.numpy(), history.total), x, one_hot)
-    else:
-        whole = _Whole.of_many(history.gram + lesson.gram, past + new, x)
-    truths = list(torch.split(one_hot, [len(rows) for rows in folds]))
+    whole, truths = task.whole(), list(torch.split(task.one_hot, task.folds))
     # Many small matrices are quicker together, large ones would need the memory of all.
     together = max(1, SMALL // max(whole.samples.numel(), 1))
     accuracies: dict[float, Fraction] = {}
     for start in range(0, len(grid), together):
         lams = grid[start : start + together]
-        accuracies |= zip(lams, whole.accuracies(lams, truths, counts, balance), strict=True)
+        accuracies |= zip(lams, whole.accuracies(lams, truths, task.counts, balance), strict=True)
     found = LambdaSearch(accuracies)
-    if history.precision == "float32":  # there, weights are to come of a plain solve: see `ridge.solve`
+    if task.x.dtype == torch.float32:  # there, weights are to come of a plain solve: see `ridge.solve`
         return found
-    return replace(found, weights=whole.weights(found.best, counts, balance).numpy())
+    return replace(found, weights=whole.weights(found.best, task.counts, balance).numpy())
 
 
 @dataclass(frozen=True)
@@ -161,15 +241,14 @@ class _Whole:
     kernel_of: tuple[Tensor, Tensor] | None = None
 
     @classmethod
-    def of_many(cls, gram: Floats, prototypes: Tensor, x: Tensor) -> _Whole:
+    def of_many(cls, gram: Tensor, prototypes: Tensor, x: Tensor) -> _Whole:
         """By G, for at least as many samples as dimensions, whichever fold is left out."""
-        resolvent = Resolvent(torch.from_numpy(gram))
+        resolvent = Resolvent(gram)
         return cls(resolvent, resolvent.rotated(x.T), resolvent.rotated(prototypes.T))
 
     @classmethod
-    def of_few(cls, history: tuple[Floats, Floats], x: Tensor, one_hot: Tensor) -> _Whole:
-        """By K, for fewer; of the history, a square root."""
-        past, past_targets = map(torch.from_numpy, history)
+    def of_few(cls, past: Tensor, past_targets: Tensor, x: Tensor, one_hot: Tensor) -> _Whole:
+        """By K, for fewer; of the history, the rows and targets of a square root."""
         x, y = torch.cat([past, x]), torch.cat([past_targets, one_hot])
         resolvent = Resolvent(_inner(x.T))
         unit = torch.eye(len(x), dtype=x.dtype)[:, len(past) :]
@@ -290,15 +369,26 @@ def _solved(matrix: Tensor, right: Tensor) -> Tensor:
 
 
 @contextmanager
-def _threads_that_pay(side: int) -> Iterator[None]:
-    """One thread for small matrices, of which there are many: waiting for each other takes longer there."""
+def _workers(side: int) -> Iterator[Callable[..., Iterable[Any]]]:
+    """`map` for work with matrices of so many rows: a thread for each of several small ones, all for a large.
+
+    On small ones threads spend more time waiting for each other than they save.
+    """
     threads = torch.get_num_threads()
-    if side < ONE_THREAD:
-        torch.set_num_threads(1)
+    if side >= ONE_THREAD:
+        yield map
+        return
+    torch.set_num_threads(1)  # for this thread, and those that begin now
     try:
-        yield
+        with ThreadPoolExecutor(threads) as pool:
+            yield pool.map
     finally:
         torch.set_num_threads(threads)
+
+
+def _width(span: slice) -> int:
+    """How many columns these are."""
+    return int(span.stop - span.start)
 
 
 def _aligned(sums: GramStatistics, names: list[Any]) -> tuple[Tensor, Tensor]:

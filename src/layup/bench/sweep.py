@@ -51,7 +51,7 @@ def measure(
 
 
 def measured(backbone: Backbone, scenario: Scenario, depths: Sequence[int], pairs: int) -> list[SweepRow]:
-    """One run for all k, and two kinds of runs for each, in turn."""
+    """One run for all k, and two kinds of runs for each, in turn, after small ones that are not timed."""
     with tempfile.TemporaryDirectory() as folder, progress_bar(None, "runs") as bar:
         numbers = count()
         task = bar.add_task("Sweep over k", total=pairs * (2 * len(depths) + 1), note="")
@@ -78,6 +78,12 @@ def measured(backbone: Backbone, scenario: Scenario, depths: Sequence[int], pair
                 bar.advance(task)
             return found
 
+        warm_up = class_incremental(digits(per_class=8), 1)  # what a process does only once takes a second
+        for learner in (
+            learner_of(DepthsMethod(tuple(depths)), backbone, *empty()),
+            LiteralLearner(backbone, max(depths)),
+        ):
+            whole(learner, warm_up)
         works = {"sweep": Work(sweep, empty), "literal": Work(literal), "layup": Work(separate, empty)}
         timed = interleaved(works, pairs, untimed=0)
     ours = timed["sweep"]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from layup.classifier import SumsClassifier, require_rule
 from layup.image_model import ImageModel
-from layup.lambda_search import LambdaSearch, search_lambda
+from layup.lambda_search import search_blocks
 from layup.ridge import FIRST_LAMBDA, Solution
 from layup.statistics import Floats, GramStatistics
 
@@ -45,11 +45,16 @@ class BlocksClassifier(SumsClassifier):
         """Sums of these layers, to begin with, in the precision that is asked for."""
         return GramStatistics(layers, self.precision)
 
-    def adopt(self, statistics: GramStatistics, lambdas: Mapping[str, float] | None = None) -> None:
-        """Go on from these sums; `lambdas` are those that earlier searches found for them, if any."""
+    def adopt(
+        self,
+        statistics: GramStatistics,
+        lambdas: Mapping[str, float] | None = None,
+        weights: Mapping[str, Floats] | None = None,
+    ) -> None:
+        """Go on from these sums; `lambdas` are what searches found for them, `weights` W, if at hand."""
         super().adopt(statistics)
         self.lambdas_ |= lambdas or {}
-        self.solved_ = {}
+        self.solved_ = {block: (self.lambdas_[block], w) for block, w in (weights or {}).items()}
 
     def solved(self, block: str) -> tuple[float, Floats]:
         """λ and the weights of a block. Its part of G is gone again afterwards."""
@@ -66,39 +71,21 @@ class BlocksClassifier(SumsClassifier):
     def scores_by_block(self, x: NDArray[Any]) -> dict[str, Floats]:
         """The scores of every row, by block."""
         return {
-            block: self._part(x, block).astype(np.float64) @ self.solved(block)[1] for block in self.blocks
+            block: x[:, self.statistics_.span(layers)].astype(np.float64) @ self.solved(block)[1]
+            for block, layers in self.blocks.items()
         }
-
-    def _part(self, x: NDArray[Any], block: str) -> NDArray[Any]:
-        """The columns of a block, whose layers are next to each other: a view, for x may be a large file."""
-        columns = self.statistics_.columns(self.blocks[block])
-        return x[:, columns[0] : columns[-1] + 1]
 
     def _check(self) -> None:
         require_rule(self.lam)
 
-    def _learn(self, x: NDArray[Any], labels: NDArray[Any]) -> None:
-        # All at once, so that an interruption leaves the sums as they were.
-        lesson = self.statistics_.empty()
-        lesson.update(x, labels)
-        found: dict[str, LambdaSearch] = {}
-        for block, layers in self.blocks.items() if self.needs_samples else ():
-            search = search_lambda(
-                self.statistics_.select(layers),
-                self._part(x, block),
-                labels,
-                balance=self.balance,
-                lesson=lesson.select(layers),
-            )
-            if search is not None:
-                found[block] = search
-        self.absorb(lesson)
-        self.adopt(self.statistics_, {block: search.best for block, search in found.items()})
-        self.solved_ = {
-            block: (search.best, search.weights)
-            for block, search in found.items()
-            if search.weights is not None
-        }
+    def _search(
+        self, x: NDArray[Any], labels: NDArray[Any], lesson: GramStatistics
+    ) -> tuple[dict[str, float], dict[str, Floats]]:
+        sums, blocks = self.statistics_, self.blocks
+        found = search_blocks(sums, x, labels, blocks, balance=self.balance, lesson=lesson)
+        lambdas = {block: search.best for block, search in found.items()}
+        weights = {block: search.weights for block, search in found.items() if search.weights is not None}
+        return lambdas, weights
 
 
 class BlocksModel(ImageModel):
