@@ -104,13 +104,13 @@ BLOCKS = {
 
 
 @pytest.mark.parametrize("balance", [False, True])
-@pytest.mark.parametrize("side", ["threads for each", "all threads for each"])
+@pytest.mark.parametrize("side", ["a thread for each", "all threads for each"])
 def test_blocks_are_searched_as_if_there_were_no_other_layers(
     balance: bool, side: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those with more dimensions than samples, with fewer, and with so few that folds are searched apart."""
     if side == "all threads for each":
-        monkeypatch.setattr(lambda_search, "ONE_THREAD", 0)
+        monkeypatch.setattr(lambda_search, "SIDE_BY_SIDE", 0)
     threads = torch.get_num_threads()
     history = GramStatistics({"a": 60, "b": 15, "c": 9})
     for x, y in lessons(np.random.default_rng(5), [[9, 9, 0, 0], [0, 9, 8, 0], [6, 0, 0, 9]], 84):

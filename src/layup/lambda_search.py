@@ -60,8 +60,10 @@ SMALL = 2**22
 """Values of samples that are whitened for several λ at once."""
 STRIP = 256
 """Columns of a symmetric product that are computed at once."""
-ONE_THREAD = 2048
-"""Up to matrices of so many rows one thread is faster than two."""
+ONE_THREAD = 768
+"""Rows of a matrix up to which one thread searches as fast as two, which wait for each other."""
+SIDE_BY_SIDE = 2048
+"""Rows of matrices up to which several blocks are searched at a time; more would take too much memory."""
 LARGE_FOLD = 1 / 3
 """Of the dimensions: beyond it, a factorisation for each fold costs less than the products of all folds."""
 
@@ -142,7 +144,7 @@ def search_blocks(
             lesson.update(features, labels)
         widths = [_width(spans[name]) for name in together]
         task = _Task.of(history, lesson, features, labels, folds, widths)
-        with _workers(min(max(widths), task.total)) as mapped:
+        with _workers(len(together), min(max(widths), task.total)) as mapped:
             searches = mapped(lambda name: _searched(task.part(spans[name]), balance, grid), together)
             found |= zip(together, searches, strict=True)
     return {name: found[name] for name in blocks}
@@ -369,15 +371,12 @@ def _solved(matrix: Tensor, right: Tensor) -> Tensor:
 
 
 @contextmanager
-def _workers(side: int) -> Iterator[Callable[..., Iterable[Any]]]:
-    """`map` for work with matrices of so many rows: a thread for each of several small ones, all for a large.
-
-    On small ones threads spend more time waiting for each other than they save.
-    """
-    threads = torch.get_num_threads()
-    if side >= ONE_THREAD:
+def _workers(count: int, side: int) -> Iterator[Callable[..., Iterable[Any]]]:
+    """`map` for so many pieces of work with matrices of so many rows: a thread for each, or all for each."""
+    if side > (ONE_THREAD if count == 1 else SIDE_BY_SIDE):
         yield map
         return
+    threads = torch.get_num_threads()
     torch.set_num_threads(1)  # for this thread, and those that begin now
     try:
         with ThreadPoolExecutor(threads) as pool:

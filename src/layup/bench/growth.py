@@ -52,18 +52,17 @@ class GrowthRow:
 
 
 def plan(dim: int, classes: int) -> dict[str, list[Size]]:
-    """The sizes to measure along each axis: up to `dim` dimensions, and twice `classes`.
+    """The sizes to measure along each axis: up to `dim` dimensions, and eight times `classes`.
 
     >>> [size.dim for size in plan(4608, 200)["dim"]]
     [576, 1152, 2304, 4608]
     """
-    few = max(2, classes // 4)
+    few, fewest = max(2, classes // 4), max(2, classes // 8)
     base = Size(max(8, dim // 4), few, samples=max(dim // 4, 4 * few))
-    fewest = max(2, classes // 8)
-    starts = {  # and by which factors it grows from there
-        "samples": (base, (1, 2, 4, 8, 16)),
-        "dim": (replace(base, dim=max(8, dim // 8), samples=2 * base.samples), (1, 2, 4, 8)),
-        "classes": (replace(base, classes=fewest, samples=4 * 16 * fewest), (1, 2, 4, 8, 16)),
+    starts = {  # and by which factors it grows from there: far enough for what grows most to take over
+        "samples": (base, (1, 4, 16, 64)),
+        "dim": (replace(base, dim=max(8, dim // 8), samples=2 * dim), (1, 2, 4, 8)),
+        "classes": (replace(base, classes=fewest, samples=4 * 64 * fewest), (1, 4, 16, 64)),
         "tasks": (replace(base, tasks=2), (1, 2, 4, 8)),  # from the first one on that has a history
     }
     return {
