@@ -96,17 +96,17 @@ def test_every_way_of_searching_is_taken(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 BLOCKS = {
-    "last": ["c"],
-    "last two": ["b", "c"],
-    "all": ["a", "b", "c"],
-    "middle": ["b"],
+    "within all": {"last": ["c"], "last two": ["b", "c"], "all": ["a", "b", "c"], "middle": ["b"]},
+    "within two": {"last": ["c"], "first": ["a"], "last two": ["b", "c"]},
+    "apart": {"first": ["a"], "middle": ["b"], "last": ["c"]},
 }
 
 
 @pytest.mark.parametrize("balance", [False, True])
 @pytest.mark.parametrize("side", ["a thread for each", "all threads for each"])
+@pytest.mark.parametrize("kind", BLOCKS)
 def test_blocks_are_searched_as_if_there_were_no_other_layers(
-    balance: bool, side: str, monkeypatch: pytest.MonkeyPatch
+    kind: str, side: str, balance: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those with more dimensions than samples, with fewer, and with so few that folds are searched apart."""
     if side == "all threads for each":
@@ -114,9 +114,9 @@ def test_blocks_are_searched_as_if_there_were_no_other_layers(
     threads = torch.get_num_threads()
     history = GramStatistics({"a": 60, "b": 15, "c": 9})
     for x, y in lessons(np.random.default_rng(5), [[9, 9, 0, 0], [0, 9, 8, 0], [6, 0, 0, 9]], 84):
-        found = search_blocks(history, x, y, BLOCKS, balance=balance)
-        assert list(found) == list(BLOCKS)
-        for name, layers in BLOCKS.items():
+        found = search_blocks(history, x, y, BLOCKS[kind], balance=balance)
+        assert list(found) == list(BLOCKS[kind])
+        for name, layers in BLOCKS[kind].items():
             alone = search_lambda(history.select(layers), x[:, history.span(layers)], y, balance=balance)
             assert found[name] == alone
             if alone is not None and alone.weights is not None:

@@ -145,10 +145,10 @@ class Extractor(FeatureSource):
             seen = self.backbone(read.pixels)
             rows[missing] = torch.cat([*seen.layers, seen.embedding], dim=1).cpu().numpy()
         finite = np.asarray(np.isfinite(rows).all(axis=1))
-        stored = [place for place in missing if finite[place]]
-        self.cache.put_many(
-            self.backbone.features_key, [read.digests[place] for place in stored], rows[stored]
-        )
+        if stored := [place for place in missing if finite[place]]:
+            self.cache.put_many(
+                self.backbone.features_key, [read.digests[place] for place in stored], rows[stored]
+            )
         broken = [
             BadImage(read.kept[place], f"the backbone {self.backbone.name!r} gives NaN or infinity for it.")
             for place in np.flatnonzero(~finite)

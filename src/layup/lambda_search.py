@@ -33,6 +33,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -65,7 +66,10 @@ ONE_THREAD = 768
 SIDE_BY_SIDE = 2048
 """Rows of matrices up to which several blocks are searched at a time; more would take too much memory."""
 LARGE_FOLD = 1 / 3
-"""Of the dimensions: beyond it, a factorisation for each fold costs less than the products of all folds."""
+"""Of the dimensions: beyond it, a factorisation for each fold costs less than the products of all folds.
+
+And without a fold there are then still as many samples as dimensions: three times a third of them.
+"""
 
 
 @dataclass(frozen=True)
@@ -121,111 +125,136 @@ def search_blocks(
 ) -> dict[str, LambdaSearch]:
     """`search_lambda` for several blocks of layers, by name: for each as if there were no other layers.
 
-    The layers of a block must follow each other. G, a square root of it, and the samples are there once,
-    and every block takes its part of their columns: columns of a root of G are a root of that part of G.
-    Blocks of small matrices are searched side by side, one thread each, which leaves none of them waiting.
+    The layers of a block must follow each other. Blocks that lie within a wider one take their columns of its
+    matrices, which are made once: columns of a square root of G are a root of that part of G. If they are
+    small they are searched side by side, a thread each, so that none waits for another.
     """
     if np.unique(labels, return_counts=True)[1].max(initial=0) < FOLDS:
         return {}
-    folds = _stratified(labels)
-    spans = {name: history.span(layers) for name, layers in blocks.items()}
-    together = [name for name, span in spans.items() if max(map(len, folds)) <= LARGE_FOLD * _width(span)]
-    together.sort(key=lambda name: -_width(spans[name]))  # the longest first: no thread is left with it
-    found = {
-        name: LambdaSearch(
-            _accuracies_apart(history.select(layers), features[:, spans[name]], labels, folds, balance, grid)
-        )
-        for name, layers in blocks.items()
-        if name not in together
-    }
-    if together:
-        if lesson is None:
-            lesson = history.empty()
-            lesson.update(features, labels)
-        widths = [_width(spans[name]) for name in together]
-        task = _Task.of(history, lesson, features, labels, folds, widths)
-        with _workers(len(together), min(max(widths), task.total)) as mapped:
-            searches = mapped(lambda name: _searched(task.part(spans[name]), balance, grid), together)
-            found |= zip(together, searches, strict=True)
+    task = _Task(history, lesson, features, labels, _stratified(labels))
+    most = max(map(len, task.folds))
+    found: dict[str, LambdaSearch] = {}
+    kinds: dict[_Prepare, dict[str, Sequence[str]]] = {_by_kernel: {}, _by_gram: {}}
+    for name, layers in blocks.items():
+        width = len(history.columns(layers))
+        if most > LARGE_FOLD * width:
+            found[name] = LambdaSearch(_accuracies_apart(task.part(layers), balance, grid))
+        else:
+            few = history.total + len(labels) - most < width
+            kinds[_by_kernel if few else _by_gram][name] = layers
+    for prepare, alike in kinds.items():
+        for nested in _nests(alike):
+            found |= _searched_together(task, nested, prepare, balance, grid)
     return {name: found[name] for name in blocks}
+
+
+def _nests(blocks: Mapping[str, Sequence[str]]) -> Iterator[dict[str, Sequence[str]]]:
+    """Each block that lies within no other, with all that lie within it, the widest first."""
+    left = dict(sorted(blocks.items(), key=lambda block: -len(block[1])))
+    while left:
+        widest = {*next(iter(left.values()))}
+        yield {name: layers for name, layers in left.items() if {*layers} <= widest}
+        left = {name: layers for name, layers in left.items() if not {*layers} <= widest}
 
 
 @dataclass(frozen=True)
 class _Task:
-    """History and lesson, ready to be searched with any part of their columns.
+    """A lesson, cut into folds, its sums if they are at hand, and those of what was learned before it."""
 
-    x, one_hot: the samples of the lesson and their targets, fold after fold; folds: how many each has.
-    counts, prototypes, gram: of both. root: rows and targets that have the sums of the history.
-    """
+    history: GramStatistics
+    lesson: GramStatistics | None
+    features: NDArray[Any]
+    labels: NDArray[Any]
+    folds: Folds
 
-    x: Tensor
-    one_hot: Tensor
-    folds: list[int]
-    counts: Tensor
-    prototypes: Tensor
-    gram: Tensor | None
-    root: tuple[Tensor, Tensor] | None
+    def part(self, layers: Sequence[str]) -> _Task:
+        """With these layers only."""
+        return replace(
+            self,
+            history=self.history.select(layers),
+            lesson=None if self.lesson is None else self.lesson.select(layers),
+            features=self.features[:, self.history.span(layers)],
+        )
 
-    @classmethod
-    def of(
-        cls,
-        history: GramStatistics,
-        lesson: GramStatistics,
-        features: NDArray[Any],
-        labels: NDArray[Any],
-        folds: Folds,
-        widths: Sequence[int],
-    ) -> _Task:
-        """For parts of these widths: whether G or its root is needed depends on them."""
-        names = united(history.labels, lesson.labels)
-        (past_counts, past), (new_counts, new) = (_aligned(sums, names) for sums in (history, lesson))
-        order = np.concatenate(folds)
-        one_hot = torch.eye(len(names), dtype=past.dtype)[np.searchsorted(names, labels[order])]
-        x = torch.from_numpy(features[order].astype(history.precision))
-        task = cls(x, one_hot, [*map(len, folds)], past_counts + new_counts, past + new, None, None)
-        if not all(map(task.few, widths)):
-            task = replace(task, gram=torch.from_numpy(history.gram + lesson.gram))
-        if any(map(task.few, widths)):
-            root, targets = square_root(history.gram, past.numpy(), history.total)
-            task = replace(task, root=(torch.from_numpy(root), torch.from_numpy(targets)))
-        return task
+    @cached_property
+    def names(self) -> list[Any]:
+        """All labels."""
+        return united(self.history.labels, np.unique(self.labels).tolist())
 
-    @property
-    def total(self) -> int:
-        """How many samples there are in all, N."""
-        return int(self.counts.sum())
+    @cached_property
+    def past(self) -> tuple[Tensor, Tensor]:
+        """Of the history, counts and prototypes (C × d) with a row for each name."""
+        places = [self.names.index(label) for label in self.history.labels]
+        counts = torch.zeros(len(self.names), dtype=torch.int64)
+        counts[places] = torch.from_numpy(self.history.counts)
+        prototypes = np.zeros((len(self.names), self.history.dim), self.history.precision)
+        prototypes[places] = self.history.prototypes
+        return counts, torch.from_numpy(prototypes)
 
-    def few(self, width: int) -> bool:
-        """Whether there may be fewer samples than so many dimensions when a fold is left out."""
-        return self.total - max(self.folds) < width
+    @cached_property
+    def x(self) -> Tensor:
+        """The samples of the lesson, fold after fold."""
+        return torch.from_numpy(self.features[np.concatenate(self.folds)].astype(self.history.precision))
 
-    def part(self, span: slice) -> _Task:
-        """With these columns only."""
-        gram = None if self.gram is None else self.gram[span, span]
-        root = None if self.root is None else (self.root[0][:, span], self.root[1])
-        return replace(self, x=self.x[:, span], prototypes=self.prototypes[:, span], gram=gram, root=root)
-
-    def whole(self) -> _Whole:
-        """By K or by G."""
-        if self.root is not None and self.few(self.x.shape[1]):
-            return _Whole.of_few(*self.root, self.x, self.one_hot)
-        assert self.gram is not None  # made in `of`
-        return _Whole.of_many(self.gram, self.prototypes, self.x)
+    @cached_property
+    def y(self) -> Tensor:
+        """Their one-hot targets."""
+        unit = torch.eye(len(self.names), dtype=self.past[1].dtype)
+        return unit[np.searchsorted(self.names, self.labels[np.concatenate(self.folds)])]
 
 
-def _searched(task: _Task, balance: bool, grid: Sequence[float]) -> LambdaSearch:
+_Prepare: TypeAlias = Callable[[_Task], Callable[[slice], "_Whole"]]
+
+
+def _by_gram(task: _Task) -> Callable[[slice], _Whole]:
+    """By G, for at least as many samples as dimensions, whichever fold is left out."""
+    lesson = task.lesson
+    if lesson is None:
+        lesson = task.history.empty()
+        lesson.update(task.features, task.labels)
+    gram = torch.from_numpy(task.history.gram + lesson.gram)
+    x, prototypes = task.x, task.past[1] + task.y.T @ task.x
+    return lambda span: _Whole.of_many(gram[span, span], prototypes[:, span], x[:, span])
+
+
+def _by_kernel(task: _Task) -> Callable[[slice], _Whole]:
+    """By K, for fewer; of the history, the rows and targets of a square root."""
+    root, targets = square_root(task.history.gram, task.past[1].numpy(), task.history.total)
+    rows, y = torch.cat([torch.from_numpy(root), task.x]), torch.cat([torch.from_numpy(targets), task.y])
+    return lambda span: _Whole.of_few(rows[:, span], y, len(task.y))
+
+
+def _searched_together(
+    task: _Task,
+    nested: Mapping[str, Sequence[str]],
+    prepare: _Prepare,
+    balance: bool,
+    grid: Sequence[float],
+) -> dict[str, LambdaSearch]:
+    """The searches with a block of a task's layers, which is first, and with others within it."""
+    part = task.part(next(iter(nested.values())))
+    whole, counts = prepare(part), part.past[0] + part.y.sum(dim=0).to(torch.int64)
+    truths = list(torch.split(part.y, [*map(len, part.folds)]))
+    spans = [part.history.span(layers) for layers in nested.values()]
+    with _workers(len(spans), min(part.history.dim, int(counts.sum()))) as mapped:
+        searches = mapped(lambda span: _searched(whole(span), truths, counts, balance, grid), spans)
+        return dict(zip(nested, searches, strict=True))
+
+
+def _searched(
+    whole: _Whole, truths: list[Tensor], counts: Tensor, balance: bool, grid: Sequence[float]
+) -> LambdaSearch:
     """The search by hat matrices of history and lesson as one."""
-    whole, truths = task.whole(), list(torch.split(task.one_hot, task.folds))
     # Many small matrices are quicker together, large ones would need the memory of all.
     together = max(1, SMALL // max(whole.samples.numel(), 1))
     accuracies: dict[float, Fraction] = {}
     for start in range(0, len(grid), together):
         lams = grid[start : start + together]
-        accuracies |= zip(lams, whole.accuracies(lams, truths, task.counts, balance), strict=True)
+        accuracies |= zip(lams, whole.accuracies(lams, truths, counts, balance), strict=True)
     found = LambdaSearch(accuracies)
-    if task.x.dtype == torch.float32:  # there, weights are to come of a plain solve: see `ridge.solve`
+    if truths[0].dtype == torch.float32:  # there, weights are to come of a plain solve: see `ridge.solve`
         return found
-    return replace(found, weights=whole.weights(found.best, task.counts, balance).numpy())
+    return replace(found, weights=whole.weights(found.best, counts, balance).numpy())
 
 
 @dataclass(frozen=True)
@@ -244,17 +273,16 @@ class _Whole:
 
     @classmethod
     def of_many(cls, gram: Tensor, prototypes: Tensor, x: Tensor) -> _Whole:
-        """By G, for at least as many samples as dimensions, whichever fold is left out."""
+        """By their G and c, and the samples of the lesson."""
         resolvent = Resolvent(gram)
         return cls(resolvent, resolvent.rotated(x.T), resolvent.rotated(prototypes.T))
 
     @classmethod
-    def of_few(cls, past: Tensor, past_targets: Tensor, x: Tensor, one_hot: Tensor) -> _Whole:
-        """By K, for fewer; of the history, the rows and targets of a square root."""
-        x, y = torch.cat([past, x]), torch.cat([past_targets, one_hot])
-        resolvent = Resolvent(_inner(x.T))
-        unit = torch.eye(len(x), dtype=x.dtype)[:, len(past) :]
-        return cls(resolvent, resolvent.rotated(unit), resolvent.rotated(y), (x, y))
+    def of_few(cls, rows: Tensor, y: Tensor, new: int) -> _Whole:
+        """By rows and targets, of which so many at the end are those of the lesson."""
+        resolvent = Resolvent(_inner(rows.T))
+        unit = torch.eye(len(rows), dtype=rows.dtype)[:, len(rows) - new :]
+        return cls(resolvent, resolvent.rotated(unit), resolvent.rotated(y), (rows, y))
 
     def accuracies(
         self, lams: Sequence[float], truths: list[Tensor], counts: Tensor, balance: bool
@@ -307,25 +335,18 @@ class _Whole:
         return y.T @ y - torch.diag(left_out) - lams.to(y.dtype)[:, None, None] * inner
 
 
-def _accuracies_apart(
-    history: GramStatistics,
-    features: NDArray[Any],
-    labels: NDArray[Any],
-    folds: Folds,
-    balance: bool,
-    grid: Sequence[float],
-) -> dict[float, Fraction]:
+def _accuracies_apart(task: _Task, balance: bool, grid: Sequence[float]) -> dict[float, Fraction]:
     """The mean accuracy over folds of every λ, from the sums of each fold."""
-    sums = [history.empty() for _ in folds]
-    for fold, rows in zip(sums, folds, strict=True):
+    sums = [task.history.empty() for _ in task.folds]
+    for fold, rows in zip(sums, task.folds, strict=True):
         for chunk in _chunks(rows):
-            fold.update(features[chunk], labels[chunk])
+            fold.update(task.features[chunk], task.labels[chunk])
     accuracies = dict.fromkeys(grid, Fraction(0))
-    for fold, rows in zip(sums, folds, strict=True):
-        seen = sum((other for other in sums if other is not fold), start=history)
+    for fold, rows in zip(sums, task.folds, strict=True):
+        seen = sum((other for other in sums if other is not fold), start=task.history)
         weights = list(_weights_of(seen, balance, grid))
         for chunk in _chunks(rows):
-            x, truth = features[chunk].astype(history.precision), labels[chunk]
+            x, truth = task.features[chunk].astype(seen.precision), task.labels[chunk]
             for lam, w in zip(grid, weights, strict=True):
                 right = np.array(seen.labels)[(x @ w).argmax(axis=1)] == truth
                 accuracies[lam] += Fraction(int(right.sum()), FOLDS * len(rows))
@@ -383,21 +404,6 @@ def _workers(count: int, side: int) -> Iterator[Callable[..., Iterable[Any]]]:
             yield pool.map
     finally:
         torch.set_num_threads(threads)
-
-
-def _width(span: slice) -> int:
-    """How many columns these are."""
-    return int(span.stop - span.start)
-
-
-def _aligned(sums: GramStatistics, names: list[Any]) -> tuple[Tensor, Tensor]:
-    """Counts and prototypes (C × d) with a row for each name; zeros where the sums do not know it."""
-    places = [names.index(label) for label in sums.labels]
-    counts = torch.zeros(len(names), dtype=torch.int64)
-    counts[places] = torch.from_numpy(sums.counts)
-    found = np.zeros((len(names), sums.dim), sums.precision)
-    found[places] = sums.prototypes
-    return counts, torch.from_numpy(found)
 
 
 def _stratified(labels: NDArray[Any]) -> Folds:
