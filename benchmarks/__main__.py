@@ -1,6 +1,6 @@
 """`make bench`: every benchmark that needs no data, one after another, and docs/performance.md from them.
 
-python -m benchmarks              extraction, then `layup bench --check` (long)
+python -m benchmarks              extraction, `layup bench --check`, the bundled network's sweep over k (hours)
 python -m benchmarks.page         docs/performance.md from the numbers in docs/performance/
 python -m benchmarks.choices      input size, k, λ rule, balance (needs images; about 25 minutes)
 python -m benchmarks.low_data     few images a class, and small classes beside large ones (needs images)
@@ -17,5 +17,6 @@ from layup.cli import app
 
 if __name__ == "__main__":
     extraction.main()
-    app(["bench", "all", "--check", "--save", str(page.NUMBERS)], standalone_mode=False)
+    for what in (["all", "--check"], ["sweep", "--backbone", "bundled", "--pairs", "1"]):
+        app(["bench", *what, "--save", str(page.NUMBERS)], standalone_mode=False)
     page.main()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -265,6 +266,22 @@ def test_a_sweep_answers_as_its_runs_do(backbone):
     assert separate.alike == 1.0
     assert literal.alike > 0.9
     assert_is_printable(sweep.report(rows))
+
+
+def test_the_sweep_of_another_network_has_a_file_of_its_own():
+    row = sweep.SweepRow("literal", "vit-nano", (1, 2), 10, ratio(np.ones(1), np.ones(1)), 900, 80, 1.0)
+    assert sweep.report([row]).name == "sweep"
+    assert sweep.report([replace(row, backbone="hub:some/net.v2")]).name == "sweep-hub-some-net.v2"
+
+
+def test_a_sweep_ends_at_the_networks_first_layer(monkeypatch):
+    asked = {}
+    monkeypatch.setattr(sweep, "measured", lambda *given: asked.update(depths=given[2]))
+    sweep.measure(pairs=1, per_class=2)
+    assert asked == {"depths": [*range(1, 13)]}
+    monkeypatch.setattr(sweep, "DEPTHS", (2, 12, 13))
+    sweep.measure(pairs=1, per_class=2)
+    assert asked == {"depths": [2, 12]}
 
 
 def test_the_twin_of_images_cannot_be_saved(backbone, tmp_path):

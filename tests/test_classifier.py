@@ -15,8 +15,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import oracle
 from layup import NearestMeanClassifier, RidgeClassifier
 from layup.classifier import DiscriminantClassifier, HeldOutRidgeClassifier
+from layup.error_search import search_lambda_by_error
 from layup.errors import ForgetError, InputError, MismatchError, UnknownNameError
-from layup.lambda_search import search_lambda, search_lambda_by_error
+from layup.lambda_search import search_lambda
 from layup.statistics import GramStatistics
 
 ESTIMATORS = [

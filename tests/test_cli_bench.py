@@ -37,7 +37,7 @@ def test_one_measurement_is_printed_and_saved(ok, tmp_path):
                 "search": (4608, 200, 3, False),
                 "stream": (4608, 200, 3, 10_000),
                 "runs": (3, ("vit-nano", "bundled"), None),
-                "sweep": (3, 10, None),
+                "sweep": (3, "vit-nano", 10, None),
                 "growth": (4608, 200, 3),
             },
         ),
@@ -47,12 +47,22 @@ def test_one_measurement_is_printed_and_saved(ok, tmp_path):
                 "search": (768, 16, 1, False),
                 "stream": (768, 16, 1, 500),
                 "runs": (1, ("vit-nano",), 12),
-                "sweep": (1, 1, 12),
+                "sweep": (1, "vit-nano", 1, 12),
                 "growth": (768, 16, 1),
             },
         ),
+        (
+            ("--quick", "--backbone", "bundled"),
+            {
+                "search": (768, 40, 1, False),
+                "stream": (768, 40, 1, 500),
+                "runs": (1, ("bundled",), 12),
+                "sweep": (1, "bundled", 1, 12),
+                "growth": (768, 40, 1),
+            },
+        ),
     ],
-    ids=["full", "quick"],
+    ids=["full", "quick", "another network"],
 )
 def test_all_of_it(ok, monkeypatch, tmp_path, quick, expected):
     asked = {}
@@ -88,5 +98,6 @@ def test_what_cannot_be_measured_is_a_sentence(refused, tmp_path):
     refused("bench", "search", "--dim", "8", says=["--dim 8 is too small", "at least 32"])
     refused("bench", "stream", "--classes", "1", says=["--classes 1 is too small", "at least 10"])
     refused("bench", "search", "--pairs", "0", says=["--pairs"])
+    refused("bench", "sweep", "--backbone", "bundeld", says=["bundeld", "Did you mean 'bundled'?"])
     (tmp_path / "file").write_text("")
     refused("bench", "search", *TINY, "--save", tmp_path / "file" / "out", says=["file"])

@@ -16,8 +16,9 @@ from sklearn.metrics.pairwise import cosine_similarity, euclidean_distances
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from layup.error_search import search_lambda_by_error
 from layup.errors import InputError
-from layup.lambda_search import search_lambda, search_lambda_by_error
+from layup.lambda_search import search_lambda
 from layup.registry import unknown_name
 from layup.ridge import FIRST_LAMBDA, Solution, eigenpairs
 from layup.statistics import ClassSums, Floats, GramStatistics, united

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ from layup.progress import progress_bar
 from layup.scenarios import Scenario, class_incremental
 
 DEPTHS = tuple(range(1, 13))
+BACKBONE = "vit-nano"
+"""What is swept over if nothing else is asked for: its runs are short."""
 
 
 @dataclass(frozen=True)
@@ -43,11 +46,12 @@ class SweepRow:
 
 
 def measure(
-    pairs: int, depths: Sequence[int] = DEPTHS, tasks: int = TASKS, per_class: int | None = None
+    pairs: int, name: str = BACKBONE, tasks: int = TASKS, per_class: int | None = None
 ) -> list[SweepRow]:
-    """Two rows, on scikit-learn's digits (or so many images a class of them) with the network vit-nano."""
-    scenario = class_incremental(digits(per_class), tasks)
-    return measured(load_backbone("vit-nano"), scenario, depths, pairs)
+    """Two rows, on scikit-learn's digits (or so many images a class of them), with this network."""
+    backbone = load_backbone(name)
+    depths = [k for k in DEPTHS if k <= backbone.depth]
+    return measured(backbone, class_incremental(digits(per_class), tasks), depths, pairs)
 
 
 def measured(backbone: Backbone, scenario: Scenario, depths: Sequence[int], pairs: int) -> list[SweepRow]:
@@ -127,4 +131,6 @@ def report(rows: Sequence[SweepRow]) -> Report:
     ratios = {f"{depths}: {len(row.depths)} {names[row.way]}": row.faster for row in rows}
     tasks = "one task" if first.tasks == 1 else f"{first.tasks} tasks"
     title = f"A sweep over k, {tasks} of digits, {first.backbone}"
-    return Report("sweep", title, columns, cells, notes, rows, ratios)
+    other = re.sub(r"[^a-zA-Z0-9_.]+", "-", first.backbone)
+    name = "sweep" if first.backbone == BACKBONE else f"sweep-{other}"
+    return Report(name, title, columns, cells, notes, rows, ratios)

@@ -30,6 +30,7 @@ class Wanted:
     pairs: int
     quick: bool = False
     check: bool = False
+    backbone: str | None = None
 
     @property
     def images(self) -> int | None:
@@ -59,6 +60,10 @@ def bench(
         bool,
         typer.Option("--check", help="Compare search's answers with a float64 oracle; takes minutes."),
     ] = False,
+    backbone: Annotated[
+        str | None,
+        typer.Option(help="Network of runs and sweep. Default: vit-nano; for runs also bundled."),
+    ] = None,
     save: Annotated[
         Path | None, typer.Option(help="Folder for the numbers (JSON) and pictures (PNG).", metavar="FOLDER")
     ] = None,
@@ -70,6 +75,7 @@ def bench(
     layup bench stream                       learn one sample and predict, beside re-solving
     layup bench runs                         ten tasks, beside the authors' protocol
     layup bench sweep                        k = 1 … 12 from one set of sums, beside twelve runs
+    layup bench sweep --backbone bundled     the same with another network; this one takes half an hour
     layup bench growth                       time and memory over n, d, C and T; where 24 GB end
     layup bench search --check --save out/   also whether λ and labels are right; keeps the numbers
 
@@ -87,7 +93,8 @@ def bench(
     if save is not None:
         storage.make_folder(save)
     usual = QUICK if quick else FULL
-    wanted = Wanted(dim or usual.dim, classes or usual.classes, pairs or usual.pairs, quick, check)
+    sizes = dim or usual.dim, classes or usual.classes, pairs or usual.pairs
+    wanted = Wanted(*sizes, quick, check, backbone)
     for name in NAMES if what == ALL else [what]:
         report = _measured(name, wanted)
         _show(report)
@@ -105,11 +112,12 @@ def _measured(name: str, wanted: Wanted) -> Report:
         samples = 500 if wanted.quick else streaming.SAMPLES
         return streaming.report(streaming.measure(dim, classes, pairs, samples))
     if name == "runs":
-        networks = runs.BACKBONES[:1] if wanted.quick else runs.BACKBONES
+        usual = runs.BACKBONES[:1] if wanted.quick else runs.BACKBONES
+        networks = usual if wanted.backbone is None else (wanted.backbone,)
         return runs.report(runs.measure(pairs, networks, images))
     if name == "sweep":
         tasks = 1 if wanted.quick else runs.TASKS
-        return sweep.report(sweep.measure(pairs, tasks=tasks, per_class=images))
+        return sweep.report(sweep.measure(pairs, wanted.backbone or sweep.BACKBONE, tasks, images))
     return growth.report(growth.measure(dim, classes, pairs))
 
 
