@@ -1,6 +1,6 @@
 """`make bench`: every benchmark that needs no data, one after another, and docs/performance.md from them.
 
-python -m benchmarks              extraction, `layup bench --check`, the bundled network's sweep over k (hours)
+python -m benchmarks              extraction, `layup bench --check`, the sweep of the bundled network (hours)
 python -m benchmarks.page         docs/performance.md from the numbers in docs/performance/
 python -m benchmarks.choices      input size, k, λ rule, balance (needs images; about 25 minutes)
 python -m benchmarks.low_data     few images a class, and small classes beside large ones (needs images)

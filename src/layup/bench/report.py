@@ -76,9 +76,11 @@ def times(ratio: Ratio) -> str:
 def seconds(value: float) -> str:
     """A time in the unit that suits it.
 
-    >>> seconds(0.00123), seconds(0.5), seconds(75.3)
-    ('1.23 ms', '500 ms', '75.3 s')
+    >>> seconds(0.00123), seconds(0.5), seconds(75.3), seconds(1267.8)
+    ('1.23 ms', '500 ms', '75.3 s', '1,268 s')
     """
+    if value >= 1000:
+        return f"{value:,.0f} s"
     return f"{1000 * value:.3g} ms" if value < 1 else f"{value:.3g} s"
 
 
