@@ -75,13 +75,14 @@ def bench(
     layup bench stream                       learn one sample and predict, beside re-solving
     layup bench runs                         ten tasks, beside the authors' protocol
     layup bench sweep                        k = 1 … 12 from one set of sums, beside twelve runs
-    layup bench sweep --backbone bundled     the same with another network; this one takes half an hour
+    layup bench sweep --backbone bundled     the same with another network; this one takes 25 minutes a pair
     layup bench growth                       time and memory over n, d, C and T; where 24 GB end
     layup bench search --check --save out/   also whether λ and labels are right; keeps the numbers
 
     Both ways of doing a thing are timed in turn, so that whatever else the machine does disturbs both:
     believe the ratios, not the seconds. runs and sweep have their own networks and images, and so
-    neither --dim nor --classes. At full size search, stream, sweep and growth take several minutes each.
+    neither --dim nor --classes. At full size search and sweep take a quarter of an hour and more, the
+    others minutes.
     """
     if what not in (*NAMES, ALL):
         raise unknown_name("measurement", what, [*NAMES, ALL])
