@@ -22,7 +22,7 @@ from layup.checks import LAWS, LawBroken, World, check, exemptions, laws_of
 from layup.datasets import Dataset, Part, load_dataset
 from layup.errors import BadImageError, InputError, LayupError, UnknownNameError
 from layup.images import image_digest, open_image
-from layup.methods import METHODS, DepthsMethod, Learner, Method, Report, Setup, method_class
+from layup.methods import METHODS, DepthsMethod, LayersMethod, Learner, Method, Report, Setup, method_class
 from layup.methods.learner import ONLY
 from layup.methods.sequential import SequentialMethod
 from learners import tinted
@@ -57,7 +57,7 @@ def small(kind: type[Method]) -> Method:
 
 
 KINDS = dict.fromkeys(map(method_class, METHODS))  # some have two names
-EVERY = [*map(small, KINDS), DepthsMethod((1, 2))]
+EVERY = [*map(small, KINDS), DepthsMethod((1, 2)), LayersMethod((1, 2))]
 
 
 @pytest.fixture(scope="module")

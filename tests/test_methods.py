@@ -16,7 +16,7 @@ from layup.datasets import Dataset, Part
 from layup.errors import BadImageError, InputError, MismatchError, UnknownNameError
 from layup.experiment import run
 from layup.features import EMBEDDING, Extractor
-from layup.methods import METHODS, DepthsMethod, Setup, method_class, method_from
+from layup.methods import METHODS, DepthsMethod, LayersMethod, Setup, method_class, method_from
 from layup.methods.depths import DepthsClassifier, LayUPDepths
 from layup.methods.layup_average import AverageClassifier
 from layup.scenarios import class_incremental, domain_incremental, online
@@ -61,6 +61,8 @@ EVERY = [
     method_from("layup-average", {"k": 2, "lam": "gcv", "balance": True}),
     DepthsMethod((1, 3), "search"),
     DepthsMethod((1, 3), 1.0),
+    method_from("ridge", {"lam": 1.0, "layer": 2}),
+    LayersMethod((1, 3), "search"),
     method_from("nmc", {}),
     method_from("nmc", {"metric": "euclidean"}),
     method_from("laynmc", {"k": 2}),
@@ -144,7 +146,7 @@ def test_all_methods_are_registered_under_their_names():
         ("nmc", {"k": 1}, r"The method 'nmc' has no option 'k'\. It takes metric\."),
         ("laynmc", {"k": 1, "lam": 1}, r"The method 'laynmc' has no option 'lam'\. It takes metric, k\."),
         ("layup", {"depth": 1}, r"has no option 'depth'\. It takes k, lam, balance, precision\."),
-        ("ridge", {"k": 2}, r"has no option 'k'\. It takes lam, balance, precision\."),
+        ("ridge", {"k": 2}, r"has no option 'k'\. It takes lam, balance, precision, layer\."),
         ("layup-average", {"precision": "float32"}, r"It takes k, lam, balance\."),
         ("ranpac", {"balance": True}, r"It takes width, lam, precision\."),
         ("ranpac+layup", {"m": 9}, r"It takes width, lam, precision, k\."),
@@ -225,6 +227,8 @@ def test_options_that_came_later_are_recorded_where_they_are_not_what_was_before
         assert method_from(name, {"precision": "float32"}).settled(setup).options()["precision"] == "float32"
     for name in ("nmc", "laynmc"):
         assert method_from(name, {"metric": "euclidean"}).settled(setup).options()["metric"] == "euclidean"
+    assert method_from("ridge", {"layer": 2}).settled(setup).options()["layer"] == 2
+    assert "layer" not in method_from("ridge", {}).settled(setup).options()
     variants = DepthsMethod((1, 2), precision="float32").settled(setup).variants()
     assert variants["2"].options() == {"k": 2, "lam": "search", "balance": False, "precision": "float32"}
 
@@ -721,3 +725,29 @@ def test_several_depths_in_float32_are_layup_in_float32_of_each(setup):
         )
         assert depths.answers(TEST)[str(k)] == alone.answers(TEST)[""]
         assert depths.reports()[str(k)] == alone.reports()[""]
+
+
+# Several layers, each by itself
+
+
+@pytest.mark.parametrize("lam", ["search", "gcv", 1.0])
+def test_a_ridge_of_each_layer_is_the_ridge_classifier_of_its_values(nano, features, lam):
+    setup = Setup(nano, "cil", reading={"cache": features})
+    together = learned(LayersMethod((1, 2, 5), lam), setup, FIRST, SECOND)
+    for layer in (1, 2, 5):
+        name = nano.last(layer)[0]
+        read = Extractor(nano, [name], cache=features).extract
+        classifier = RidgeClassifier(lam, balance=False)
+        for images, labels in (FIRST, SECOND):
+            classifier.partial_fit(read(images).rows, labels)
+        alone = learned(method_from("ridge", {"layer": layer, "lam": lam}), setup, FIRST, SECOND)
+        expected = classifier.predict(read(TEST).rows).tolist()
+        assert together.answers(TEST)[str(layer)] == alone.answers(TEST)[""] == expected
+        assert together.reports()[str(layer)].state_bytes == alone.reports()[""].state_bytes
+    last = learned(method_from("layup", {"k": 1, "lam": lam}), setup, FIRST, SECOND)
+    assert together.answers(TEST)["1"] == last.answers(TEST)[""]
+
+
+def test_a_layer_that_is_not_there_is_refused(setup):
+    with pytest.raises(InputError, match="more layers than"):
+        method_from("ridge", {"layer": 99}).settled(setup)

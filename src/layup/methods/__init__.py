@@ -19,7 +19,7 @@ from layup.methods.learner import Learner, Method, Report, Setup
 from layup.methods.nmc import NMCMethod
 from layup.methods.ranpac import RanPACMethod
 from layup.methods.ranpac_layup import RanPACLayUPMethod
-from layup.methods.ridge import RidgeMethod
+from layup.methods.ridge import LayersMethod, RidgeMethod
 from layup.methods.sequential import SequentialMethod
 from layup.methods.slca import SLCAMethod
 from layup.registry import Registry
@@ -65,4 +65,14 @@ def method_from(name: str, options: Mapping[str, Any]) -> Method:
     return method_class(name).with_options(options)
 
 
-__all__ = ["METHODS", "DepthsMethod", "Learner", "Method", "Report", "Setup", "method_class", "method_from"]
+__all__ = [
+    "METHODS",
+    "DepthsMethod",
+    "LayersMethod",
+    "Learner",
+    "Method",
+    "Report",
+    "Setup",
+    "method_class",
+    "method_from",
+]

@@ -16,7 +16,7 @@ from layup.images import ImageSource
 from layup.memory import Forecast
 from layup.methods.learner import ONLY, Learner, Method, Report, Setup
 
-NOT_RECORDED = {"precision": "float64", "metric": "cosine"}
+NOT_RECORDED = {"precision": "float64", "metric": "cosine", "layer": 1}
 """Options that came after the first records, as they were in these. Left out, so that those stay in force."""
 
 
