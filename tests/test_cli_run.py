@@ -499,3 +499,15 @@ def test_help_says_what_to_type(run):
         "goes on where it was interrupted",
     ):
         assert words in result.out
+
+
+def test_a_sample_is_a_run_of_its_own(quick, here):
+    result = quick("folder:photos", "--sample", "2x3", "--method", "nmc", "--tasks", "2")
+    record = Record.read(here / re.search(r"results/\S+json", result.out)[0])
+    assert [task.train for task in record.tasks] == [3, 3]
+    assert "2 classes, up to 3 images each" in record.layout
+
+
+@pytest.mark.parametrize("sample", ["20", "axb", "2x3x4"])
+def test_a_sample_that_cannot_be_read_is_refused(refused, here, sample):
+    refused("run", "--dataset", "folder:photos", "--sample", sample, says="Write CLASSESxIMAGES")

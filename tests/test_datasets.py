@@ -146,6 +146,41 @@ def test_a_test_part_may_lack_a_class():
     assert (dataset.tasks, dataset.shuffled, dataset.first, dataset.domains) == (10, True, None, ())
 
 
+def test_a_sample_has_so_many_classes_and_images_in_their_own_order():
+    labels = [f"class {i}" for i in range(6) for _ in range(8)]
+    part = Part([f"{i}.png" for i in range(48)], labels)
+    test = Part([f"t{i}.png" for i in range(12)], [f"class {i}" for i in range(6) for _ in range(2)])
+    dataset = Dataset("many", tuple(sorted(set(labels))), part, test, tasks=5)
+    small = dataset.sampled(4, 3)
+    assert len(small.classes) == 4
+    assert small.classes == tuple(name for name in dataset.classes if name in small.classes)
+    assert Counter(small.train.labels) == dict.fromkeys(small.classes, 3)
+    assert Counter(small.test.labels) == dict.fromkeys(small.classes, 2)  # there are no more
+    places = [part.images.index(image) for image in small.train.images]
+    assert places == sorted(places)
+    assert small.tasks == 4
+    assert small == dataset.sampled(4, 3)
+    assert small != dataset.sampled(4, 3, seed=1)
+    assert dataset.sampled(99, 99).train == dataset.train
+
+
+def test_a_sample_has_so_many_images_of_each_class_in_each_domain():
+    labels, domains = ["a", "b"] * 12, ["ink"] * 8 + ["oil"] * 16
+    part = Part([f"{i}.png" for i in range(24)], labels, domains)
+    small = Dataset("styles", ("a", "b"), part, Part([], [], []), ("ink", "oil"), tasks=2).sampled(2, 3)
+    assert Counter(zip(small.train.labels, small.train.domains, strict=True)) == dict.fromkeys(
+        [(label, domain) for label in "ab" for domain in ("ink", "oil")], 3
+    )
+    assert small.domains == ("ink", "oil")
+
+
+@pytest.mark.parametrize("size", [(0, 3), (3, 0)])
+def test_a_sample_of_nothing_is_refused(size):
+    part = Part(["a.png"], ["a"])
+    with pytest.raises(InputError, match=r"is impossible\. Use 1 or more"):
+        Dataset("one", ("a",), part, Part([], [])).sampled(*size)
+
+
 def test_the_fingerprint_moves_with_the_folder(tmp_path):
     here = tree(tmp_path / "here" / "photos")
     there = tmp_path / "some" / "where" / "else"

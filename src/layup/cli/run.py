@@ -114,6 +114,10 @@ def run(
         int | None, typer.Option(help="Learn only so many training images a class.", min=1)
     ] = None,
     batch: Annotated[int | None, typer.Option(help="Images at a time in ocl. Default: 10.", min=1)] = None,
+    sample: Annotated[
+        str | None,
+        typer.Option(help="Only so many classes, and images of each, for training and testing: 20x30."),
+    ] = None,
     split_seed: Annotated[
         int, typer.Option(help="Of the split of a folder that has no train and test folders.", min=0)
     ] = 0,
@@ -167,6 +171,8 @@ def run(
         )
     domains = None if order in (None, SHUFFLED) else [name.strip() for name in str(order).split(",")]
     loaded = load_dataset(dataset, data, seed=split_seed, order=domains)
+    if sample is not None:
+        loaded = loaded.sampled(*_sizes(sample))
     read_by = load_backbone(backbone, weights=weights, input_size=input_size, engine=engine or EAGER)
     network = prepared(read_by, preset)
     wishes = {
@@ -281,6 +287,18 @@ def _row(records: dict[str, Record], task: int) -> list[str]:
         lam = step.chosen.get("lambda")
         row += ["" if task == 0 else f"{forgotten:.3f}", "" if lam is None else f"{lam:.3g}"]
     return [*row, f"{step.learn_seconds:.1f}", f"{step.predict_seconds:.1f}", f"{step.forward_passes:,}"]
+
+
+def _sizes(text: str) -> tuple[int, int]:
+    """Classes and images of each.
+
+    >>> _sizes("20x30")
+    (20, 30)
+    """
+    match = re.fullmatch(r"\s*(\d+)\s*[x×]\s*(\d+)\s*", text)
+    if not match:
+        raise InputError(f"--sample {text!r} cannot be read. Write CLASSESxIMAGES, such as 20x30.")
+    return int(match[1]), int(match[2])
 
 
 def _numbers(text: str, option: str, example: str) -> list[int]:

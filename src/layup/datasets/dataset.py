@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from unicodedata import normalize
+
+import numpy as np
 
 from layup.errors import InputError
 from layup.images import ImageSource, image_digest, require_one_label_each
@@ -37,6 +39,22 @@ class Part:
 
     def __len__(self) -> int:
         return len(self.images)
+
+    def sampled(self, classes: Iterable[str], images: int, seed: int) -> Part:
+        """At most so many images of each of these classes, and of each domain of it, in their own order."""
+        members: dict[tuple[str, str], list[int]] = {}
+        for place, group in enumerate(zip(self.labels, self.domains or [""] * len(self), strict=True)):
+            members.setdefault(group, []).append(place)
+        wanted = set(classes)
+        kept = [
+            place
+            for number, (group, places) in enumerate(sorted(members.items()))
+            if group[0] in wanted
+            for place in np.random.default_rng([seed, number]).permutation(places)[:images].tolist()
+        ]
+        kept.sort()
+        domains = None if self.domains is None else [self.domains[i] for i in kept]
+        return Part([self.images[i] for i in kept], [self.labels[i] for i in kept], domains)
 
 
 @dataclass(frozen=True)
@@ -114,6 +132,29 @@ class Dataset:
         contents = Contents(self.classes, self.train, self.test, self.domains)
         if fault := next(contents.faults(), None):
             raise InputError(f"The dataset {self.name!r} cannot be used. {fault}")
+
+    def sampled(self, classes: int, images: int, seed: int = 0) -> Dataset:
+        """A small part of it: so many classes, and so many images of each, for training and for testing.
+
+        Where there are domains, so many of each class in each domain. What there is less of is taken whole.
+
+        >>> photos = Part(["t/1.jpg", "t/2.jpg", "b/1.jpg"], ["tabby", "tabby", "beagle"])
+        >>> small = Dataset("pets", ("beagle", "tabby"), photos, Part([], [])).sampled(2, 1)
+        >>> small.classes, small.train.labels
+        (('beagle', 'tabby'), ['tabby', 'beagle'])
+        """
+        if classes < 1 or images < 1:
+            raise InputError(f"A sample of {classes} classes × {images} images is impossible. Use 1 or more.")
+        chosen = np.sort(np.random.default_rng(seed).permutation(len(self.classes))[:classes])
+        names = tuple(self.classes[place] for place in chosen)
+        return replace(
+            self,
+            classes=names,
+            train=self.train.sampled(names, images, seed),
+            test=self.test.sampled(names, images, seed),
+            layout=f"{self.layout}; {len(names)} classes, up to {images} images each, by seed {seed}",
+            tasks=self.tasks if self.domains else min(self.tasks, len(names)),
+        )
 
     @cached_property
     def fingerprint(self) -> str:
