@@ -264,7 +264,7 @@ def test_large_confusions_have_room_for_what_is_written(count, tmp_path):
 
 def test_lines_over_numbers_that_grow_by_factors(tmp_path, monkeypatch):
     drawn = []
-    monkeypatch.setattr(plots, "_save", lambda figure, path: drawn.append(figure))
+    monkeypatch.setattr("layup.plots.runs.save", lambda figure, path: drawn.append(figure))
     series = {"nmc": Band(np.array([0.1, 0.2]), np.array([0.01, 0.02])), "_k": Band(np.zeros(2), np.zeros(2))}
     plots.lines(tmp_path / "l.png", [1, 100], series, "images", "accuracy")
     axes = drawn[0].axes[0]

@@ -1,0 +1,51 @@
+"""Numbers → pictures. Matplotlib is imported when the first one is drawn.
+
+`runs` draws what was learned, `speed` what was timed, and `paper` the figures of the paper; `canvas` is what
+they share.
+"""
+
+from __future__ import annotations
+
+from layup.plots.canvas import INK, MARKERS, SAFE_COLOURS
+from layup.plots.paper import (
+    Point,
+    Shares,
+    against_measures,
+    class_shares,
+    compared_bars,
+    depths,
+    over_tasks_grid,
+    per_layer,
+)
+from layup.plots.runs import (
+    confusion_matrix,
+    curves,
+    first_session,
+    lines,
+    over_tasks,
+    per_class_change,
+)
+from layup.plots.speed import Trend, growth, speedups
+
+__all__ = [
+    "INK",
+    "MARKERS",
+    "SAFE_COLOURS",
+    "Point",
+    "Shares",
+    "Trend",
+    "against_measures",
+    "class_shares",
+    "compared_bars",
+    "confusion_matrix",
+    "curves",
+    "depths",
+    "first_session",
+    "growth",
+    "lines",
+    "over_tasks",
+    "over_tasks_grid",
+    "per_class_change",
+    "per_layer",
+    "speedups",
+]
