@@ -479,3 +479,11 @@ def test_a_network_that_was_not_measured_has_no_ring(drawn):
     assert len(figure.axes[0].lines) == 3
     with pytest.raises(InputError, match="all values are missing"):
         drawn(plots.depths, {"CUB": {"B": [None, None]}}, "accuracy")
+
+
+@pytest.mark.parametrize("ending", ["png", "svg"])
+def test_the_same_numbers_make_the_same_file(tmp_path, ending):
+    for name in ("one", "two"):
+        plots.per_layer(tmp_path / f"{name}.{ending}", {"digits": {"vit-nano": [0.1, 0.2]}}, "share")
+    one, two = (tmp_path / f"{name}.{ending}" for name in ("one", "two"))
+    assert one.read_bytes() == two.read_bytes()

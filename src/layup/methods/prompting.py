@@ -140,7 +140,7 @@ def _fit_for_prompts(backbone: Backbone, method: str) -> Any:
     if not plain:
         raise InputError(
             f"{method!r} puts prompts into a plain vision transformer with a class token and no classifier "
-            f"(timm's ViT or DeiT), and {backbone.name!r} is a {type(network).__name__} of another kind. Use "
+            f"(timm's ViT or DeiT), and {backbone.name!r} is of another kind ({type(network).__name__}). Use "
             "another backbone, or a method that needs no transformer, such as 'layup', 'ranpac' or 'slca'."
         )
     return network

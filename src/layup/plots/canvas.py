@@ -298,11 +298,14 @@ def wrapped(text: str, inches: float, letters: int = 10) -> str:
 
 
 def save(figure: Figure, path: str | Path) -> None:
-    """Write the figure in the format that the path ends with."""
+    """Write the figure in the format that the path ends with: the same numbers, the same file."""
+    from matplotlib import rc_context
+
+    undated = {"Date": None} if Path(path).suffix == ".svg" else None
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), rc_context({"svg.hashsalt": "layup"}):
             warnings.filterwarnings("ignore", message="Glyph")  # letters that the font lacks become boxes
-            figure.savefig(path)
+            figure.savefig(path, metadata=undated)
     except OSError as error:
         raise StorageError(
             f"Cannot write the picture '{path}' ({error.strerror}). Choose a folder that can be written to."
