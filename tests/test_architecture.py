@@ -76,6 +76,7 @@ MAY_IMPORT = {
     },
     "model": {"backbones", "classifier", "features", "first_session", "image_model"},
     "metrics": {"errors"},
+    "analysis": {"errors"},
     "costs": set(),
     "datasets": {"errors", "registry", "images", "compat", "progress"},
     "scenarios": {"errors", "registry", "images", "datasets"},
@@ -151,8 +152,36 @@ MAY_IMPORT = {
         "methods",
         "experiment",
     },
+    "suites": {
+        "errors",
+        "registry",
+        "backbones",
+        "adapters",
+        "first_session",
+        "image_model",
+        "features",
+        "metrics",
+        "analysis",
+        "costs",
+        "datasets",
+        "scenarios",
+        "methods",
+        "machine",
+        "results",
+        "comparison",
+        "experiment",
+        "memory",
+        "plots",
+    },
+    "report": {
+        "storage",
+        "metrics",
+        "plots",
+        "suites",
+    },
     "cli": {
         "errors",
+        "registry",
         "storage",
         "images",
         "cache",
@@ -169,10 +198,11 @@ MAY_IMPORT = {
         "comparison",
         "experiment",
         "plots",
+        "suites",
+        "report",
         "console",
         "bench",
         "demo",
-        "registry",
     },
 }
 
@@ -226,7 +256,7 @@ def test_no_permission_is_left_unused():
     assert used == MAY_IMPORT
 
 
-@pytest.mark.parametrize("module", ["statistics", "ridge", "metrics", "classifier"])
+@pytest.mark.parametrize("module", ["statistics", "ridge", "metrics", "analysis", "classifier"])
 def test_arithmetic_knows_no_images_files_or_screens(module):
     strangers = {"layup.images", "layup.features", "rich", "matplotlib", "PIL", "typer"}
     for name in imported(SOURCE / f"{module}.py"):
@@ -240,7 +270,17 @@ def loaded_by(module: str) -> set[str]:
 
 
 def test_light_modules_load_no_torch():
-    for module in ("storage", "images", "cache", "errors", "registry", "metrics", "cli", "console"):
+    for module in (
+        "storage",
+        "images",
+        "cache",
+        "errors",
+        "registry",
+        "metrics",
+        "analysis",
+        "cli",
+        "console",
+    ):
         heavy = {"torch", "timm", "torchvision", "sklearn", "scipy", "matplotlib", "transformers"}
         assert loaded_by(f"layup.{module}") & heavy == set(), module
 

@@ -129,7 +129,7 @@ class Group:
             return Measured(None)
         mean = float(np.mean(known))
         if self.same_answers and name in FROM_LAST_ANSWERS:
-            right, tasks = _right(self.records[0])
+            right, tasks = last_right(self.records[0])
             found = metrics.bootstrap(right, tasks, by_image=FROM_LAST_ANSWERS[name])
             return Measured(mean, found.standard_error, "images")
         if np.allclose(known, mean, rtol=0, atol=1e-12):  # no error that seeds could tell
@@ -278,13 +278,13 @@ def difference(group: Group, baseline: Group) -> Difference:
     a, b = ours[common[0]], theirs[common[0]]
     if (len(a) > 1 or len(b) > 1) and not alike:
         return Difference(mean, None, None, 1)
-    right, tasks = _right(a[0])
-    if tasks.tolist() != _right(b[0])[1].tolist():
+    right, tasks = last_right(a[0])
+    if tasks.tolist() != last_right(b[0])[1].tolist():
         raise MismatchError(
             f"'{group.label}' and '{baseline.label}' divide the test images among tasks in different ways, "
             "so a single pair of runs has no paired error. Run both with two seeds or more."
         )
-    interval = metrics.paired_bootstrap(right, _right(b[0])[0], tasks)
+    interval = metrics.paired_bootstrap(right, last_right(b[0])[0], tasks)
     return Difference(mean, interval.standard_error, "images", 1, interval.low, interval.high)
 
 
@@ -347,7 +347,7 @@ def _canonical(value: Mapping[str, Any]) -> str:
     return json.dumps(value, sort_keys=True, default=str)
 
 
-def _right(record: Record) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+def last_right(record: Record) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
     """Whether each last answer is right, and the task of each."""
     return np.array(record.truth) == np.array(record.answers), np.array(record.test_tasks)
 

@@ -1,6 +1,6 @@
 """The command line: typed commands, no logic. PyTorch is imported by those commands that need it."""
 
-from layup.cli import bench, methods, photos, results, run  # noqa: F401 (their commands enter themselves)
+from layup.cli import bench, methods, photos, reproduce, results, run  # noqa: F401 (their commands enter themselves)
 from layup.cli.app import app, main
 from layup.cli.datasets import datasets_app
 

@@ -1,0 +1,267 @@
+"""The command for reviewers: every table and figure of the paper by name, beside the paper's numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from layup import console
+from layup.cli.app import app
+from layup.cli.options import NoCache, Workers
+from layup.errors import InputError
+from layup.registry import unknown_name
+
+if TYPE_CHECKING:
+    from layup.report import Section
+    from layup.suites.forecast import Estimate
+    from layup.suites.items import Item
+    from layup.suites.laboratory import Job, Laboratory
+    from layup.suites.sheets import Sheet
+    from layup.suites.study import Study
+    from layup.suites.world import World
+
+CLAIMS = "claims"
+PRINTED = "paper: "
+MISSING = "Missing:"
+
+
+@app.command()
+def reproduce(
+    items: Annotated[
+        list[str] | None,
+        typer.Argument(help="table1 … table7, figure2 … figure8, complexity, claims, or all."),
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Where the datasets are. Default: $LAYUP_DATA, or ./data.")
+    ] = None,
+    quick: Annotated[
+        bool,
+        typer.Option(
+            "--quick",
+            help="Everything in miniature, offline: digits, or with --data a sample of what is there.",
+        ),
+    ] = False,
+    local: Annotated[
+        bool,
+        typer.Option("--local", help="All datasets in --data, whole, with the two networks of layup's own."),
+    ] = False,
+    report: Annotated[
+        Path, typer.Option(help="Folder of the page: reproduction.html, reproduction.md and pictures.")
+    ] = Path("reproduction"),
+    out: Annotated[Path, typer.Option(help="Folder of the records, as of `layup run`.")] = Path("results"),
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only list the runs, with images, time and memory forecast.")
+    ] = False,
+    finished: Annotated[
+        bool, typer.Option("--finished", help="Run nothing: a page of what is finished so far.")
+    ] = False,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            help="For Figure 4: images that stand for the networks' training data, folder:PATH. The paper's "
+            "are miniImageNet."
+        ),
+    ] = None,
+    epochs: Annotated[
+        int | None, typer.Option(help="Of methods that train. Default: their recipes'; quick: 2.", min=1)
+    ] = None,
+    session_epochs: Annotated[
+        int | None, typer.Option(help="Of first sessions. Default: the preset's; quick: 3.", min=1)
+    ] = None,
+    without: Annotated[
+        list[str] | None, typer.Option(help="Leave this method out; may be given several times.")
+    ] = None,
+    preset: Annotated[
+        str, typer.Option(help="How networks are tuned: default, paper, official, as of `layup run`.")
+    ] = "default",
+    no_cache: NoCache = False,
+    workers: Workers = None,
+) -> None:
+    """Reproduce tables and figures of the paper: run what is missing, set it beside the paper's numbers.
+
+    layup reproduce all --quick                    everything in miniature, offline, in 20 minutes
+    layup reproduce all --quick --data photos/     the same with 20 classes × 30 images of what is there
+    layup reproduce table1 --data /mnt/data        the paper's own networks and datasets
+    layup reproduce all --data /mnt/data --dry-run what that would take
+    layup reproduce all --local --data photos/     all images there, layup's own networks
+    layup reproduce claims --quick                 which of the paper's claims hold
+    layup reproduce                                what there is
+
+    Runs leave the records of `layup run`: what is finished is not run again, and what was killed goes on.
+    What cannot be run leaves a cell that says why. The page is written to --report.
+    """
+    from layup.datasets import load_dataset
+    from layup.first_session import PRESETS
+    from layup.suites.items import ALL, ITEMS, items_of
+    from layup.suites.laboratory import Laboratory
+
+    if not items:
+        console.table(["name", "what it is"], [[item.name, item.title] for item in ITEMS.values()], 2)
+        console.say(f"Also: {CLAIMS} (which of the paper's claims hold) and {ALL}.")
+        return
+    if preset not in PRESETS:
+        raise unknown_name("preset", preset, PRESETS)
+    if source is not None:
+        load_dataset(source, data)  # refused now rather than after hours
+    if quick and local:
+        raise InputError("Give --quick or --local, not both: one is a sample, the other is everything.")
+    named = [name for name in items if name != CLAIMS]
+    chosen = items_of(named)
+    claims = CLAIMS in items or ALL in items
+    settings = {
+        "source": source,
+        "preset": preset,
+        "epochs": epochs,
+        "session_epochs": session_epochs,
+        "without": _methods(without or []),
+    }
+    world = _world(quick, local, data, settings)
+    laboratory = Laboratory(world, out, {"cache": not no_cache, "workers": workers}, finished)
+    wanted = _wanted(laboratory, chosen, claims)
+    if dry_run:
+        _forecast(laboratory, laboratory.jobs(wanted))
+        return
+    if local and not finished:
+        _forecast(laboratory, laboratory.jobs(wanted), brief=True)
+    study = _gathered(laboratory, wanted)
+    _show(study, chosen, claims, report)
+
+
+def _methods(names: Sequence[str]) -> tuple[str, ...]:
+    from layup.methods import METHODS
+
+    for name in names:
+        if name not in METHODS:
+            raise unknown_name("method", name, METHODS)
+    return tuple(names)
+
+
+def _world(quick: bool, local: bool, data: Path | None, settings: dict[str, Any]) -> World:
+    from layup.suites.world import local_world, paper_world, quick_world
+
+    make = quick_world if quick else local_world if local else paper_world
+    return make(data, **settings)
+
+
+def _wanted(laboratory: Laboratory, chosen: Sequence[Item], claims: bool) -> list[Any]:
+    from layup.suites import claims as judged
+
+    found = [each for item in chosen for each in item.kind.wanted(laboratory)]
+    found += judged.wanted(laboratory) if claims else []
+    return list(dict.fromkeys(found))
+
+
+def _gathered(laboratory: Laboratory, wanted: list[Any]) -> Study:
+    from layup.suites.laboratory import RUNNING
+    from layup.suites.study import Study
+
+    total = len(laboratory.jobs(wanted))
+    done = 0
+
+    def on_job(job: Job, what: str) -> None:
+        nonlocal done
+        done += what != RUNNING
+        console.remark(f"[{min(done + (what == RUNNING), total)}/{total}] {_title(laboratory, job)}: {what}")
+
+    return Study(laboratory, laboratory.gather(wanted, on_job))
+
+
+def _title(laboratory: Laboratory, job: Job) -> str:
+    """A run in a line."""
+    spec = job.spec
+    words = [job.column.label, spec.setting, spec.method, laboratory.world.networks[spec.network or ""]]
+    words += [spec.adapter] if spec.adapter else []
+    words += [f"{name}={value}" for name, value in spec.options]
+    if job.depths:
+        first, last = job.depths[0], job.depths[-1]
+        words.append(f"{'layer' if spec.method == 'ridge' else 'k'} {first}{f' … {last}' * (last > first)}")
+    words += [f"{spec.tasks} tasks"] if spec.tasks else []
+    words += [f"{spec.per_class} a class"] if spec.per_class else []
+    return ", ".join([*words, f"seed {spec.seed}"])
+
+
+def _forecast(laboratory: Laboratory, jobs: Sequence[Job], brief: bool = False) -> None:
+    """What is still to be done, run by run and in all."""
+    from layup.suites.forecast import estimates, total_seconds
+
+    found = estimates(laboratory, jobs)
+    if not brief:
+        rows = [[_title(laboratory, each.job), *_forecast_cells(each)] for each in found]
+        console.table(["run", "images", "training passes", "time", "memory"], rows)
+    open_runs = [each for each in found if not each.finished and not each.why]
+    lacking = sum(bool(each.why) for each in found)
+    memory = max((each.memory or 0 for each in open_runs), default=0)
+    console.say(
+        f"{len(open_runs)} of {len(found)} runs are to be done, {lacking} cannot be: "
+        f"{sum(each.passes for each in open_runs):,} images to read, "
+        f"{sum(each.training for each in open_runs):,} training passes, about "
+        f"{_duration(total_seconds(open_runs))} on this machine, at most {console.size_of(memory)} beside "
+        "the network. A rough guess, on the high side: what is in the cache need not be read again."
+    )
+
+
+def _forecast_cells(each: Estimate) -> list[str]:
+    if each.finished or each.why:
+        return [each.why or "finished", "", "", ""]
+    memory = "" if each.memory is None else console.size_of(each.memory)
+    return [f"{each.passes:,}", f"{each.training:,}", _duration(each.seconds), memory]
+
+
+def _duration(seconds: float) -> str:
+    """A time as people say it.
+
+    >>> _duration(42), _duration(600), _duration(9000)
+    ('42 s', '10 min', '2.5 h')
+    """
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def _show(study: Study, chosen: Sequence[Item], claims: bool, folder: Path) -> None:
+    from layup import report
+    from layup.suites.introduction import introduction
+
+    sections = _sections(study, chosen, claims)
+    for section in sections:
+        console.say("")
+        console.say(section.title)
+        for sheet in section.shown.sheets:
+            _sheet(sheet)
+        for sentence in (*section.says, *section.footnotes):
+            console.say(sentence)
+    page, markdown = report.write(folder, "LayUP, reproduced", introduction(study), sections)
+    console.say(f"Page: {page}, and as Markdown: {markdown}")
+
+
+def _sheet(sheet: Sheet) -> None:
+    """A table; columns that only repeat the paper's are for the page, a screen is too narrow for them."""
+    from layup.report import cell_text, lettered
+
+    if sheet.title:
+        console.say(sheet.title)
+    shown = [place for place, name in enumerate(sheet.columns) if not name.startswith(PRINTED)]
+    rows = [[line.label, *(cell_text(line.cells[place]) for place in shown)] for line in sheet.lines]
+    console.table(["", *(sheet.columns[place] for place in shown)], rows)
+    for reason in lettered(sheet):
+        console.say(f"{MISSING} {reason}")
+    for note in sheet.notes:
+        console.say(note)
+
+
+def _sections(study: Study, chosen: Sequence[Item], claims: bool) -> list[Section]:
+    from layup.report import Section
+    from layup.suites import claims as judged
+    from layup.suites.paper import FOOTNOTES, SAYS
+
+    found = []
+    if claims:
+        about = "The paper's claims, judged by paired differences between runs of this page."
+        found.append(Section(CLAIMS, "Which claims hold here", about, judged.judged(study)))
+    for item in chosen:
+        says, footnotes = SAYS.get(item.name, ()), FOOTNOTES.get(item.name, ())
+        found.append(Section(item.name, item.title, item.about, item.kind.show(study), says, footnotes))
+    return found

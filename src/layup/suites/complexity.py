@@ -1,0 +1,141 @@
+"""Section 4.3 of the paper: what methods keep and compute, by formula and as measured."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import linalg
+
+from layup import costs
+from layup.costs import Cost, Setup
+from layup.errors import LayupError
+from layup.memory import size_of
+from layup.results import Record
+from layup.suites.laboratory import Laboratory, Missing
+from layup.suites.sheets import Cell, Line, Sheet, Shown
+from layup.suites.spec import PLAIN, USUAL, Spec
+from layup.suites.study import Study
+from layup.suites.tables import Wanted
+
+FORMULAS: dict[str, Callable[[Setup], Cost]] = {
+    "LayUP": costs.layup,
+    "RanPAC": costs.ranpac,
+    "SLCA": costs.slca,
+    "ADAM": costs.adam,
+}
+RUNS = {
+    "LayUP": Spec("layup", PLAIN, USUAL).having(k=6),
+    "RanPAC": Spec("ranpac", PLAIN, USUAL),
+    "SLCA": Spec("slca", PLAIN),
+    "ADAM": Spec("adam", PLAIN, USUAL),
+}
+SAID = {"RanPAC": ("81 %", "90 %"), "SLCA": ("82 %", ""), "ADAM": ("75 %", "")}
+"""What LayUP saves of each, in memory and in operations, as the paper has it."""
+LARGEST = 10_000
+"""Larger matrices are not solved here only to be timed."""
+
+
+@dataclass(frozen=True)
+class Complexity:
+    """The paper's count, the same count for the network that was run, and what was measured with it."""
+
+    def wanted(self, laboratory: Laboratory) -> Wanted:
+        """One run of each method, on the first dataset of classes."""
+        return [(column, spec) for column in laboratory.world.of("cil")[:1] for spec in RUNS.values()]
+
+    def show(self, study: Study) -> Shown:
+        """Both tables."""
+        return Shown([_by_formula(), *_measured(study)])
+
+
+def _by_formula() -> Sheet:
+    ours = costs.layup(Setup())
+    lines = []
+    for name, formula in FORMULAS.items():
+        cost = formula(Setup())
+        said_memory, said_operations = SAID.get(name, ("", ""))
+        memory = operations = ""
+        if name != "LayUP":
+            memory = f"{100 * costs.saving(ours.values, cost.values):.0f} %"
+            if cost.operations and ours.operations:
+                operations = f"{100 * costs.saving(ours.operations, cost.operations):.0f} %"
+        counted = "trains only" if cost.operations is None else f"{cost.operations:.2g}"
+        lines.append(
+            Line(name, [f"{cost.values:,}", memory, said_memory, counted, operations, said_operations])
+        )
+    columns = ["values kept", "LayUP saves", "paper", "operations", "LayUP saves", "paper"]
+    notes = [
+        "By formula (`layup.costs`), for ViT-B/16, k = 6, 200 classes and M = 10,000; without network, head "
+        "and prototypes, as the paper counts. That LayUP saves a negative share of SLCA's operations means "
+        "that it has more."
+    ]
+    return Sheet(columns, lines, "By formula, at the paper's size", notes)
+
+
+def _measured(study: Study) -> list[Sheet]:
+    columns = study.world.of("cil")
+    if not columns:
+        return []
+    column = columns[0]
+    try:
+        classes = len(study.laboratory.dataset(column).classes)
+        network = study.laboratory.network(PLAIN)
+    except LayupError:
+        return []  # the runs below would only say so again
+    widths = {layer.width for layer in network.layers}
+    setup = Setup(
+        width=max(widths),
+        blocks=network.depth,
+        classes=classes,
+        projection=study.laboratory.options(RUNS["RanPAC"]).get("width", Setup().projection),
+    )
+    sizes = {"LayUP": setup.k * setup.width, "RanPAC": setup.projection}
+    lines = []
+    for name, spec in RUNS.items():
+        found = study.found(column, spec)
+        if isinstance(found, Missing):
+            lines.append(Line(name, [Cell(missing=found.why), *[""] * 5]))
+            continue
+        values = "" if name == "ADAM" else f"{FORMULAS[name](setup).values:,}"
+        lines.append(
+            Line(
+                name,
+                [
+                    values,
+                    size_of(found.steps[-1].state_bytes),
+                    f"{_learning(found):,.1f}",
+                    f"{sum(step.training_passes for step in found.steps):,}",
+                    f"{sizes[name]:,}" if name in sizes else "",
+                    _solved(sizes[name], classes) if name in sizes else "",
+                ],
+            )
+        )
+    notes = [
+        f"{column.label} ({classes} classes), {study.network_name(PLAIN)}, M = {setup.projection:,}. State: "
+        "all that a method keeps beside the frozen network, prototypes included; sums take 8 bytes a value "
+        "and half of a symmetric matrix, trained values 4. Seconds of learning are of whole runs on a shared "
+        "machine, with features that other runs may have left in the cache, and of LayUP for all k of its "
+        "run: not to be compared closely. The solve is timed here, side by side: Cholesky in float64."
+    ]
+    headings = ["values by formula", "state", "seconds of learning", "training passes", "rows of G", "solve"]
+    return [Sheet(headings, lines, "Measured, at the size that was run", notes)]
+
+
+def _learning(record: Record) -> float:
+    return sum(step.learn_seconds for step in record.steps)
+
+
+def _solved(rows: int, classes: int) -> str:
+    """How long (G + λI)⁻¹ c takes for a G of so many rows."""
+    if rows > LARGEST:
+        return ""
+    rng = np.random.default_rng(0)
+    gram = np.eye(rows) + 1e-3 * rng.standard_normal((rows, 1)) @ np.ones((1, rows)) / rows
+    gram = (gram + gram.T) / 2
+    right = rng.standard_normal((rows, classes))
+    began = time.perf_counter()
+    linalg.cho_solve(linalg.cho_factor(gram), right)
+    return f"{1000 * (time.perf_counter() - began):,.0f} ms"
