@@ -223,13 +223,14 @@ UNFIT = {
 def test_networks_that_prompts_do_not_fit_into_are_refused(kind, name):
     network = UNFIT[kind](**SMALL)
     backbone = timm_backbone(network, SIZE, name="some", spec={})
-    says = rf"'{name}' puts prompts into a plain vision transformer.*'some' is a {type(network).__name__}"
+    what = rf"is of another kind \({type(network).__name__}\)"
+    says = rf"'{name}' puts prompts into a plain vision transformer.*'some' {what}"
     with pytest.raises(InputError, match=says):
         QUICK[name].begin(setup_of(backbone))
 
 
 def test_the_bundled_network_is_no_transformer():
-    with pytest.raises(InputError, match=r"and 'bundled' is a .* of another kind\. Use another backbone"):
+    with pytest.raises(InputError, match=r"and 'bundled' is of another kind .*\. Use another backbone"):
         QUICK["l2p"].begin(setup_of(load_backbone("bundled")))
 
 
