@@ -445,16 +445,25 @@ def judged(laboratory, number, skill):
 def test_a_claim_is_judged_by_its_differences(laboratory, number, skill, verdict):
     found = judged(laboratory, number, skill)
     assert found.verdict == verdict
-    assert bool(found.evidence) == (verdict != claims.NOT_RUN)
+    assert bool(found.said) == (verdict != claims.NOT_RUN)
 
 
 def test_evidence_has_the_interval_of_each_difference(laboratory):
-    found = judged(laboratory, 1, lambda c, s: 0.9 if s.depth == 6 else 0.5)
-    assert "8 are gains and 0 losses" in found.evidence[0]
-    study = faked(laboratory, claims.CLAIMS[0].wanted(laboratory), lambda c, s: 0.9 if s.depth == 6 else 0.5)
+    claim = claims.CLAIMS[0]
+    study = faked(laboratory, claim.wanted(laboratory), lambda c, s: 0.9 if s.depth == 6 else 0.5)
+    found = claim.judge(study, claim.pairs)
+    assert found.said == [
+        "Of 8, gains beyond their intervals: 8, losses: 0; the mean difference is "
+        f"{100 * np.mean([each.found.mean for each in found.gains]):+.1f} points."
+    ]
     one, six = (Spec("layup", "IN21K").having(k=k) for k in (1, 6))
     gap = study.gain(DIGITS, six, one)
-    assert f"{100 * gap.low:+.1f}, {100 * gap.high:+.1f}" in found.evidence[1]
+    line = found.gains[0].line
+    assert line.cells == [
+        f"{100 * gap.mean:+.1f}",
+        f"[{100 * gap.low:+.1f}, {100 * gap.high:+.1f}]",
+        "gain",
+    ]
 
 
 def test_few_datasets_decide_no_correlation(laboratory):

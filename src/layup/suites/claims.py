@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from layup.comparison import Difference
-from layup.suites.figures import characteristics, correlations
+from layup.suites.figures import MEASURES, characteristics, correlations
 from layup.suites.items import SEEDS
 from layup.suites.laboratory import Laboratory
 from layup.suites.sheets import Line, Sheet, Shown, percent, points
@@ -37,10 +37,11 @@ class Pair:
 
 @dataclass(frozen=True)
 class Judgement:
-    """Whether a claim holds, and the numbers that say so."""
+    """Whether a claim holds, why in a few sentences, and the differences behind them."""
 
     verdict: str
-    evidence: Sequence[str]
+    said: Sequence[str] = ()
+    gains: Sequence[Gain] = ()
 
 
 @dataclass(frozen=True)
@@ -84,10 +85,13 @@ class Gain:
         """Whether the loss is beyond its interval."""
         return self.found.high is not None and self.found.high < 0
 
-    def __str__(self) -> str:
+    @property
+    def line(self) -> Line:
+        """A row of a table."""
         low, high = self.found.low, self.found.high
-        ends = "" if low is None or high is None else f" [{points(low)}, {points(high)}]"
-        return f"{self.place.label}, {self.pair.what}: {points(self.found.mean)}{ends}"
+        ends = "" if low is None or high is None else f"[{points(low)}, {points(high)}]"
+        sure = "gain" if self.above else "loss" if self.below else ""
+        return Line(f"{self.place.label}: {self.pair.what}", [points(self.found.mean), ends, sure])
 
 
 def gains(study: Study, pairs: Iterable[Pair]) -> list[Gain]:
@@ -103,9 +107,10 @@ def gains(study: Study, pairs: Iterable[Pair]) -> list[Gain]:
 
 def _tally(found: Sequence[Gain]) -> str:
     above, below = sum(each.above for each in found), sum(each.below for each in found)
+    mean = float(np.mean([each.found.mean for each in found]))
     return (
-        f"Of {len(found)} comparisons, {above} are gains and {below} losses beyond their 95 % intervals; the "
-        f"mean difference is {points(float(np.mean([each.found.mean for each in found])))} points."
+        f"Of {len(found)}, gains beyond their intervals: {above}, losses: {below}; the mean difference is "
+        f"{points(mean)} points."
     )
 
 
@@ -113,30 +118,21 @@ def more(study: Study, pairs: Sequence[Pair]) -> Judgement:
     """Holds if half of the differences or more are gains beyond their interval, and none is a loss."""
     found = gains(study, pairs)
     if not found:
-        return Judgement(NOT_RUN, [])
+        return Judgement(NOT_RUN)
     above, below = sum(each.above for each in found), sum(each.below for each in found)
     verdict = HOLDS if 2 * above >= len(found) and not below else MIXED if above else FAILS
-    return Judgement(verdict, [_tally(found), *map(str, found)])
+    return Judgement(verdict, [_tally(found)], found)
 
 
 def only_with_gram(study: Study, pairs: Sequence[Pair]) -> Judgement:
     """The pairs without G must not all gain, those with G must."""
     bare = gains(study, [pair for pair in pairs if pair.spec.method == "laynmc"])
-    full = [pair for pair in pairs if pair.spec.method != "laynmc"]
-    with_gram = more(study, full)
-    if not bare or with_gram.verdict == NOT_RUN:
-        return Judgement(NOT_RUN, [])
+    full = more(study, [pair for pair in pairs if pair.spec.method != "laynmc"])
+    if not bare or full.verdict == NOT_RUN:
+        return Judgement(NOT_RUN)
     inconsistent = any(not each.above for each in bare)
-    verdict = with_gram.verdict if inconsistent else FAILS
-    return Judgement(
-        verdict,
-        [
-            f"Without G: {_tally(bare)}",
-            *map(str, bare),
-            f"With G: {with_gram.evidence[0]}",
-            *with_gram.evidence[1:],
-        ],
-    )
+    said = [f"Without G: {_tally(bare)}", f"With G: {full.said[0]}"]
+    return Judgement(full.verdict if inconsistent else FAILS, said, [*bare, *full.gains])
 
 
 def shared_gram(study: Study, pairs: Sequence[Pair]) -> Judgement:
@@ -144,24 +140,18 @@ def shared_gram(study: Study, pairs: Sequence[Pair]) -> Judgement:
     shared = more(study, [pair for pair in pairs if pair.spec.method == "layup"])
     averaged = gains(study, [pair for pair in pairs if pair.spec.method != "layup"])
     if shared.verdict == NOT_RUN or not averaged:
-        return Judgement(NOT_RUN, [])
+        return Judgement(NOT_RUN)
     alike = sum(abs(each.found.mean) <= CLOSE or not (each.above or each.below) for each in averaged)
-    equal = 2 * alike >= len(averaged)
-    verdict = shared.verdict if equal else MIXED if shared.verdict == HOLDS else shared.verdict
-    said = (
-        f"Averaged against the last layer: {alike} of {len(averaged)} are within a point or not told apart."
-    )
-    return Judgement(
-        verdict,
-        [f"Shared against averaged: {shared.evidence[0]}", *shared.evidence[1:], said, *map(str, averaged)],
-    )
+    said = [
+        f"Shared over averaged: {shared.said[0]}",
+        f"Averaged over the last layer: {alike} of {len(averaged)} are within a point or not told apart.",
+    ]
+    return Judgement(_both(shared, 2 * alike >= len(averaged)), said, [*shared.gains, *averaged])
 
 
 def adaptation(study: Study, pairs: Sequence[Pair]) -> Judgement:
     """A first session adds, and AdaptFormer's is the best of three wherever it fits, more often than not."""
     added = more(study, pairs)
-    if added.verdict == NOT_RUN:
-        return added
     winners = []
     for setting in ("cil", "dil"):
         for place in study.places(study.world.of(setting)):
@@ -170,52 +160,48 @@ def adaptation(study: Study, pairs: Sequence[Pair]) -> Judgement:
             if len(records) == len(ADAPTERS):
                 best = max(records, key=lambda spec: interval(records[spec]).value)
                 winners.append(f"{place.label}: {best.adapter}")
+    if added.verdict == NOT_RUN or not winners:
+        return added
     most = sum(each.endswith(ADAPTERS[0]) for each in winners)
-    verdict = (
-        added.verdict if 2 * most >= len(winners) else MIXED if added.verdict == HOLDS else added.verdict
-    )
     said = f"AdaptFormer is the best of three in {most} of {len(winners)} ({'; '.join(winners)})."
-    return Judgement(verdict, [*added.evidence, said])
+    return Judgement(_both(added, 2 * most >= len(winners)), [*added.said, said], added.gains)
 
 
 def low_data(study: Study, pairs: Sequence[Pair]) -> Judgement:
     """The gain with few images is there, and no smaller than with all of them."""
     found = gains(study, pairs)
-    if not found:
-        return Judgement(NOT_RUN, [])
     few = [each for each in found if each.pair.spec.per_class is not None]
     full = {(each.place, each.pair.over.method): each for each in found if each.pair.spec.per_class is None}
-    grown = [
-        each
+    if not few:
+        return Judgement(NOT_RUN)
+    grown = sum(
+        each.found.mean >= other.found.mean
         for each in few
-        if (other := full.get((each.place, each.pair.over.method))) and each.found.mean >= other.found.mean
-    ]
+        if (other := full.get((each.place, each.pair.over.method)))
+    )
     gained = sum(each.above for each in few)
-    verdict = HOLDS if 2 * gained >= len(few) and 2 * len(grown) >= len(few) else MIXED if gained else FAILS
+    verdict = HOLDS if 2 * gained >= len(few) and 2 * grown >= len(few) else MIXED if gained else FAILS
     said = (
         f"With {LOW[0]} and {LOW[1]} images a class, {gained} of {len(few)} differences are gains beyond "
-        f"their interval, and {len(grown)} are as large as with all images or larger."
+        f"their interval, and {grown} are as large as with all images or larger."
     )
-    return Judgement(verdict, [said, *map(str, found)])
+    return Judgement(verdict, [said], found)
 
 
 def saturation(study: Study, pairs: Sequence[Pair]) -> Judgement:
     """From k = 6 to 12 less than half of what k = 1 to 6 brings, on average."""
-    found = gains(study, pairs)
-    first = [each.found.mean for each in found if each.pair.what == "k = 6 over 1"]
-    second = [each.found.mean for each in found if each.pair.what == "k = 12 over 6"]
-    if not first or not second:
-        return Judgement(NOT_RUN, [])
-    early, late = float(np.mean(first)), float(np.mean(second))
-    verdict = HOLDS if late < early / 2 else FAILS
-    said = f"On average {points(early)} from k = 1 to 6, and {points(late)} from 6 to 12 (paper: 2.7, 0.4)."
-    return Judgement(verdict, [said, *map(str, found)])
+    early, late = (gains(study, [pair]) for pair in pairs)
+    if not early or not late:
+        return Judgement(NOT_RUN)
+    first, second = (float(np.mean([each.found.mean for each in found])) for found in (early, late))
+    said = f"On average {points(first)} from k = 1 to 6, and {points(second)} from 6 to 12 (paper: 2.7, 0.4)."
+    return Judgement(HOLDS if second < first / 2 else FAILS, [said], [*early, *late])
 
 
 def spread(study: Study, pairs: Sequence[Pair]) -> Judgement:
     """Seeds scatter no more than the choice of test images would."""
     del pairs
-    evidence, small = [], []
+    said, small = [], []
     for place in study.places(study.world.of("cil")):
         specs = seeded(Spec("layup", place.network, USUAL).having(k=6), SEEDS)
         found = [interval(record) for record in study.records(place.column, specs).values()]
@@ -224,13 +210,13 @@ def spread(study: Study, pairs: Sequence[Pair]) -> Judgement:
         scatter = float(np.std([each.value for each in found], ddof=1))
         error = float(np.mean([each.standard_error for each in found]))
         small.append(scatter <= error)
-        evidence.append(
+        said.append(
             f"{place.label}: standard deviation {percent(scatter, 2)} points over {len(found)} seeds, and "
             f"{percent(error, 2)} over test images."
         )
     if not small:
-        return Judgement(NOT_RUN, [])
-    return Judgement(HOLDS if all(small) else MIXED if any(small) else FAILS, evidence)
+        return Judgement(NOT_RUN)
+    return Judgement(HOLDS if all(small) else MIXED if any(small) else FAILS, said)
 
 
 def without_search(study: Study, pairs: Sequence[Pair]) -> Judgement:
@@ -238,30 +224,36 @@ def without_search(study: Study, pairs: Sequence[Pair]) -> Judgement:
     found = gains(study, pairs)
     ours = [each for each in found if each.pair.spec.method == "layup" and "λ = 1" in each.pair.what]
     if not ours:
-        return Judgement(NOT_RUN, [])
+        return Judgement(NOT_RUN)
     kept = sum(each.found.mean >= -2 * CLOSE for each in ours)
-    verdict = HOLDS if kept == len(ours) else MIXED if kept else FAILS
     said = f"LayUP with λ = 1 loses two points at most in {kept} of {len(ours)}."
-    return Judgement(verdict, [said, *map(str, found)])
+    return Judgement(HOLDS if kept == len(ours) else MIXED if kept else FAILS, [said], found)
 
 
 def similarity(study: Study, pairs: Sequence[Pair]) -> Judgement:
-    """The best k rises with both similarities, and more than it goes with MMD², beyond chance."""
+    """The best k rises with both similarities, beyond chance; how it goes with MMD² is shown beside it."""
     del pairs
     known = characteristics(study)
     found = correlations(known)
     if not found:
-        return Judgement(NOT_RUN, [])
-    evidence = [
-        f"{network}, {name}: rank correlation {each.value:+.2f}, chance {each.chance:.2f}"
-        for (network, name), each in found.items()
-    ]
+        return Judgement(NOT_RUN)
     datasets = len({each.place.column for each in known})
-    said = f"{datasets} datasets; the best k is by test accuracy."
+    said = [
+        f"{datasets} datasets; the best k is by test accuracy.",
+        *(
+            f"{network}, {MEASURES[name]}: rank correlation {each.value:+.2f}, chance {each.chance:.2f}."
+            for (network, name), each in found.items()
+        ),
+    ]
     alike = [each for (_, name), each in found.items() if name != "mmd"]
     if datasets < FEW or all(not each.chance < 0.05 for each in alike):
-        return Judgement(OPEN, [said, *evidence])
-    return Judgement(HOLDS if all(each.value > 0 for each in alike) else MIXED, [said, *evidence])
+        return Judgement(OPEN, said)
+    return Judgement(HOLDS if all(each.value > 0 for each in alike) else MIXED, said)
+
+
+def _both(first: Judgement, second: bool) -> str:
+    """The verdict on two statements, of which the first has one already."""
+    return first.verdict if second or first.verdict != HOLDS else MIXED
 
 
 def _layup(k: int, **changes: object) -> Spec:
@@ -390,27 +382,27 @@ def wanted(laboratory: Laboratory) -> Wanted:
 
 
 def judged(study: Study) -> Shown:
-    """All claims with their verdicts, and below each the numbers."""
-    judgements = [claim.judge(study, claim.pairs) for claim in CLAIMS]
+    """All claims with their verdicts, and below the differences that decide."""
+    judgements = {claim: claim.judge(study, claim.pairs) for claim in CLAIMS}
     summary = Sheet(
-        ["claim", "here", "in short"],
+        ["claim", "here", "why"],
         [
-            Line(str(number), [claim.text, found.verdict, found.evidence[0] if found.evidence else ""])
-            for number, (claim, found) in enumerate(zip(CLAIMS, judgements, strict=True), start=1)
+            Line(str(number), [claim.text, found.verdict, " ".join(found.said)])
+            for number, (claim, found) in enumerate(judgements.items(), start=1)
         ],
         notes=[
             "A comparison is of two runs of one seed on the same test images: points of A_T with the 95 % "
             "interval of a paired bootstrap. 'Holds': half of the comparisons or more are gains beyond "
-            "their interval, and none is a loss; other rules are said with the numbers."
+            "their interval, and none is a loss; where a claim says more than that, the reason does too."
         ],
     )
     details = [
         Sheet(
-            ["what was compared, in points of A_T"],
-            [Line("", [text]) for text in found.evidence],
+            ["difference of A_T", "95 % interval", "beyond it"],
+            [each.line for each in found.gains],
             f"{number}. {claim.text}",
         )
-        for number, (claim, found) in enumerate(zip(CLAIMS, judgements, strict=True), start=1)
-        if found.evidence
+        for number, (claim, found) in enumerate(judgements.items(), start=1)
+        if found.gains
     ]
     return Shown([summary, *details])
