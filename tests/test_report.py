@@ -107,8 +107,8 @@ TREE = Tree(PAGE)
 @pytest.mark.parametrize(
     ("cell", "text"),
     [
-        (EXAMPLE, "69.4 [67.3, 71.4] (vit-nano, ssf); chosen 68.9 (vit-nano, vpt); paper 92.0, −22.6"),
-        (ABOVE, "50.0 [48.0, 52.0]; paper 43.2, +6.8"),
+        (EXAMPLE, "69.4 [67.3, 71.4] (vit-nano, ssf); chosen 68.9 (vit-nano, vpt); paper 92.0, −22.6 ▼"),
+        (ABOVE, "50.0 [48.0, 52.0]; paper 43.2, +6.8 ▲"),
         (WITHIN, "80.1 [78.1, 82.1]; paper 81.0, −0.9"),
         (ALONE, "33.3 [31.3, 35.3]"),
         (Cell(interval(0.5), chosen=0.4), "50.0 [48.0, 52.0]; chosen 40.0"),

@@ -91,11 +91,13 @@ def cell_text(cell: Cell | str) -> str:
     """A cell in one line.
 
     >>> cell_text(EXAMPLE)
-    '69.4 [67.3, 71.4] (vit-nano, ssf); chosen 68.9 (vit-nano, vpt); paper 92.0, −22.6'
+    '69.4 [67.3, 71.4] (vit-nano, ssf); chosen 68.9 (vit-nano, vpt); paper 92.0, −22.6 ▼'
     >>> cell_text(Cell(paper=92.0, missing="The dataset 'cub200' was not found."))
     '–; paper 92.0'
     """
-    return cell if isinstance(cell, str) else "; ".join(_parts(cell, DASH))
+    if isinstance(cell, str):
+        return cell
+    return f"{'; '.join(_parts(cell, DASH))} {_mark(cell)}".rstrip()
 
 
 def _parts(cell: Cell, dash: str) -> list[str]:
