@@ -43,7 +43,7 @@ QUIET = {"progress": False}
 
 def tiny_world(**changes):
     settings = {"columns": (DIGITS, STYLES), "networks": NANO, "session_epochs": 1, "epochs": 1}
-    return World("tiny", **{**settings, **changes})
+    return World(**{**settings, **changes})
 
 
 @pytest.fixture

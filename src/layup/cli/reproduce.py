@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from layup.suites.laboratory import Job, Laboratory
     from layup.suites.sheets import Sheet
     from layup.suites.study import Study
+    from layup.suites.tables import Wanted
     from layup.suites.world import World
 
 CLAIMS = "claims"
@@ -146,7 +147,8 @@ def _world(quick: bool, local: bool, data: Path | None, settings: dict[str, Any]
     return make(data, **settings)
 
 
-def _wanted(laboratory: Laboratory, chosen: Sequence[Item], claims: bool) -> list[Any]:
+def _wanted(laboratory: Laboratory, chosen: Sequence[Item], claims: bool) -> Wanted:
+    """Every run that the page needs, once."""
     from layup.suites import claims as judged
 
     found = [each for item in chosen for each in item.kind.wanted(laboratory)]
@@ -154,7 +156,8 @@ def _wanted(laboratory: Laboratory, chosen: Sequence[Item], claims: bool) -> lis
     return list(dict.fromkeys(found))
 
 
-def _gathered(laboratory: Laboratory, wanted: list[Any]) -> Study:
+def _gathered(laboratory: Laboratory, wanted: Wanted) -> Study:
+    """All records, run where they are missing, with a line for each run."""
     from layup.suites.laboratory import RUNNING
     from layup.suites.study import Study
 

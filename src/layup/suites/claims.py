@@ -18,6 +18,7 @@ from layup.suites.tables import Wanted
 
 HOLDS, MIXED, FAILS, OPEN, NOT_RUN = "holds", "mixed", "does not hold", "cannot be told", "not run"
 
+SETTINGS = ("cil", "dil")
 CLOSE = 0.01
 """A point: what counts as about equal."""
 LOW = (5, 20)
@@ -153,7 +154,7 @@ def adaptation(study: Study, pairs: Sequence[Pair]) -> Judgement:
     """A first session adds, and AdaptFormer's is the best of three wherever it fits, more often than not."""
     added = more(study, pairs)
     winners = []
-    for setting in ("cil", "dil"):
+    for setting in SETTINGS:
         for place in study.places(study.world.of(setting)):
             specs = [Spec("layup", place.network, each, setting).having(k=6) for each in ADAPTERS]
             records = study.records(place.column, specs)
@@ -256,38 +257,37 @@ def _both(first: Judgement, second: bool) -> str:
     return first.verdict if second or first.verdict != HOLDS else MIXED
 
 
-def _layup(k: int, **changes: object) -> Spec:
-    return replace(Spec("layup"), **changes).having(k=k)  # type: ignore[arg-type]
-
-
-def _six_over_one(**changes: object) -> tuple[Pair, ...]:
-    """K = 6 against k = 1, adapted and not, in both settings."""
-    return tuple(
-        Pair(
-            f"k = 6 over 1{'' if adapter is None else ', adapted'}",
-            _layup(6, setting=setting, adapter=adapter, **changes),
-            _layup(1, setting=setting, adapter=adapter, **changes),
-        )
-        for setting in ("cil", "dil")
-        for adapter in (None, USUAL)
-    )
+def _layup(k: int, setting: str = "cil", adapter: str | None = None) -> Spec:
+    return Spec("layup", setting=setting, adapter=adapter).having(k=k)
 
 
 CLAIMS = (
-    Claim("Several layers beat the last one alone.", more, _six_over_one()),
+    Claim(
+        "Several layers beat the last one alone.",
+        more,
+        tuple(
+            Pair(
+                f"k = 6 over 1{'' if adapter is None else ', adapted'}",
+                _layup(6, setting, adapter),
+                _layup(1, setting, adapter),
+            )
+            for setting in SETTINGS
+            for adapter in (None, USUAL)
+        ),
+    ),
     Claim(
         "Without G, more layers bring no consistent gain; with G they do.",
         only_with_gram,
         tuple(
             pair
-            for setting in ("cil", "dil")
+            for setting in SETTINGS
             for pair in (
                 Pair(
                     "LayNMC over NMC",
                     Spec("laynmc", setting=setting).having(k=6),
                     Spec("nmc", setting=setting),
                 ),
-                Pair("k = 6 over 1", _layup(6, setting=setting), _layup(1, setting=setting)),
+                Pair("k = 6 over 1", _layup(6, setting), _layup(1, setting)),
             )
         ),
     ),
@@ -311,14 +311,12 @@ CLAIMS = (
         tuple(
             Pair(
                 "adapted over not",
-                _layup(6, setting=setting, adapter=USUAL),
-                _layup(6, setting=setting),
+                _layup(6, setting, USUAL),
+                _layup(6, setting),
             )
-            for setting in ("cil", "dil")
+            for setting in SETTINGS
         ),
-        tuple(
-            _layup(6, setting=setting, adapter=adapter) for setting in ("cil", "dil") for adapter in ADAPTERS
-        ),
+        tuple(_layup(6, setting, adapter) for setting in SETTINGS for adapter in ADAPTERS),
     ),
     Claim(
         "As a plug-in it adds to ADAM and RanPAC.",
@@ -339,7 +337,7 @@ CLAIMS = (
         tuple(
             Pair(
                 f"LayUP over {name}, {'all' if images is None else images} images a class",
-                _layup(6, per_class=images),
+                replace(_layup(6), per_class=images),
                 replace(over, per_class=images),
             )
             for name, over in {"k = 1": _layup(1), "RanPAC": Spec("ranpac")}.items()

@@ -62,7 +62,6 @@ class World:
     without: methods that are left out.
     """
 
-    name: str
     columns: tuple[Column, ...]
     networks: Mapping[str, str]
     characteristics: tuple[Column, ...] = ()
@@ -98,13 +97,13 @@ def paper_world(data: Path | None, **settings: Any) -> World:
     """The paper's own: ViT-B/16 of both kinds, and those of its ten datasets that are in a folder."""
     columns = [Column(label, name, "cil") for label, name in CIL.items()]
     columns += [Column(label, name, "dil") for label, name in DIL.items()]
-    return World("paper", tuple(columns), VITS, like_paper=True, data=data, **settings)
+    return World(tuple(columns), VITS, like_paper=True, data=data, **settings)
 
 
 def local_world(data: Path | None, **settings: Any) -> World:
     """All that is on disk, whole, with the two networks that come with layup."""
     columns = on_disk(data_folder(data))
-    return World("local", columns, SMALL, BUILT_IN, data=data, options=NARROW, **settings)
+    return World(columns, SMALL, BUILT_IN, data=data, options=NARROW, **settings)
 
 
 def quick_world(data: Path | None, **settings: Any) -> World:
@@ -113,7 +112,7 @@ def quick_world(data: Path | None, **settings: Any) -> World:
     sampled = tuple(replace(each, sample=SAMPLES[each.setting]) for each in columns)
     short = {"epochs": 2, "session_epochs": 3, "source": "digits"}
     given = {name: value for name, value in settings.items() if value is not None}
-    return World("quick", sampled, SMALL, data=data, options=NARROW, **{**short, **given})
+    return World(sampled, SMALL, data=data, options=NARROW, **{**short, **given})
 
 
 def on_disk(folder: Path) -> tuple[Column, ...]:
