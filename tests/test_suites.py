@@ -348,10 +348,12 @@ def test_table_6_has_what_is_on_disk(laboratory):
 def test_per_layer_shares_are_those_of_the_records(laboratory):
     study = study_of(laboratory, "figure2", lambda c, spec: 0.9 if spec.depth == 3 else 0.5)
     shown = ITEMS["figure2"].kind.show(study)
-    row = shown.sheets[0].lines[0].cells
     last, third = (study.record(DIGITS, Spec("ridge", "IN21K").having(layer=n)) for n in (1, 3))
     found = analysis.class_change(last.steps[-1].per_class, third.steps[-1].per_class)
-    assert row[2] == f"{100 * found.better:.0f}"  # after 'highest' and 'last − 1'
+    rows = {line.label: line.cells[0] for line in shown.sheets[0].lines}
+    assert rows["last − 2"] == f"{100 * found.better:.1f}"
+    assert list(rows) == ["highest", *(f"last − {n}" for n in range(1, 12))]
+    assert float(rows["highest"]) == max(float(share) for label, share in rows.items() if label != "highest")
 
 
 def test_universality_is_that_of_the_records(laboratory):

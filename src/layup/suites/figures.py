@@ -49,28 +49,31 @@ class PerLayer:
     def show(self, study: Study) -> Shown:
         """The share of classes that each layer predicts better than the last."""
         panels: dict[str, dict[str, list[float]]] = {}
-        lines = []
-        deepest = max(study.laboratory.depth(network) for network in NETWORKS)
-        for place in study.places(_only(study.laboratory, self.only)):
+        places = study.places(_only(study.laboratory, self.only))
+        columns: list[list[Cell | str]] = []
+        rows = max(study.laboratory.depth(network) for network in NETWORKS)
+        for place in places:
             specs = _layers(study.laboratory, place.network)[::-1]  # from the first layer to the last
-            records = [study.record(place.column, spec) for spec in specs]
-            found = [record for record in records if record is not None]
-            if len(found) < len(specs):
-                lines.append(_missing(study, place, specs[-1], deepest))
+            records = study.records(place.column, specs)
+            if len(records) < len(specs):
+                columns.append([_missing(study, place, specs[-1]), *[""] * (rows - 1)])
                 continue
-            shares = analysis.share_better([final_per_class(record) for record in found])
+            shares = analysis.share_better([final_per_class(records[spec]) for spec in specs])
             panels.setdefault(place.column.label, {})[place.network_name] = shares
-            cells = [percent(share, 0) for share in shares[::-1]]
-            cells += [""] * (deepest - 1 - len(shares))
-            lines.append(Line(place.label, [percent(max(shares), 0), *cells]))
-        columns = ["highest", *(f"last − {before}" for before in range(1, deepest))]
+            shown = [percent(share) for share in (max(shares), *shares[::-1])]
+            columns.append([*shown, *[""] * (rows - len(shown))])
+        labels = ["highest", *(f"last − {before}" for before in range(1, rows))]
+        lines = (
+            [Line(*row) for row in zip(labels, zip(*columns, strict=True), strict=True)] if columns else []
+        )
         note = (
             "Percent of classes that a ridge classifier of one layer predicts strictly better than that of "
             "the last layer, after the last task; nothing adapted. 'last − 1' is the layer before the last."
         )
+        headings = [place.label for place in places]
         y_label = "classes better than with the last layer"
         draw = partial(plots.per_layer, panels=panels, y_label=y_label)
-        return Shown([Sheet(columns, lines, notes=[note])], _picture("figure2", draw, y_label, panels))
+        return Shown([Sheet(headings, lines, notes=[note])], _picture("figure2", draw, y_label, panels))
 
 
 @dataclass(frozen=True)
@@ -307,7 +310,7 @@ class Universality:
             one, six = (Spec("layup", place.network, USUAL).having(k=k) for k in (1, 6))
             before, after = study.record(place.column, one), study.record(place.column, six)
             if before is None or after is None:
-                lines.append(_missing(study, place, six, 5))
+                lines.append(Line(place.label, [_missing(study, place, six), *[""] * 4]))
                 continue
             found = analysis.class_change(final_per_class(before), final_per_class(after))
             changes[place.label] = found
@@ -373,7 +376,7 @@ class OverTasks:
                 specs = [spec.on(place.network) for spec in series.specs]
                 records = list(study.records(place.column, specs).values())
                 if not records:
-                    lines.append(_missing(study, place, specs[0], 3, f"{row}: {label}"))
+                    lines.append(Line(f"{row}: {label}", [_missing(study, place, specs[0]), "", ""]))
                     continue
                 bands = {what: metrics.band([of(each) for each in records]) for what, of in curves.items()}
                 for what, found in bands.items():
@@ -420,10 +423,10 @@ def _only(laboratory: Laboratory, labels: tuple[str, ...]) -> list[Column]:
     return [column for column in columns if column.label in labels or not laboratory.world.like_paper]
 
 
-def _missing(study: Study, place: Place, spec: Spec, cells: int, label: str = "") -> Line:
+def _missing(study: Study, place: Place, spec: Spec) -> Cell:
+    """A cell that says why there is no record."""
     found = study.found(place.column, spec)
-    why = "" if isinstance(found, Record) else found.why
-    return Line(label or place.label, [Cell(missing=why), *[""] * (cells - 1)])
+    return Cell(missing="" if isinstance(found, Record) else found.why)
 
 
 def _mean_of_curve(record: Record) -> float:
