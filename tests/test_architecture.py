@@ -155,6 +155,7 @@ MAY_IMPORT = {
     "suites": {
         "errors",
         "registry",
+        "images",
         "backbones",
         "adapters",
         "first_session",
@@ -168,12 +169,14 @@ MAY_IMPORT = {
         "methods",
         "machine",
         "results",
+        "labels",
         "comparison",
         "experiment",
         "memory",
         "plots",
     },
     "report": {
+        "errors",
         "storage",
         "metrics",
         "plots",

@@ -10,22 +10,23 @@ import base64
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from itertools import groupby
 from pathlib import Path
 
+from layup.errors import InputError
 from layup.metrics import Interval
 from layup.plots.canvas import BETTER, WORSE
 from layup.storage import make_folder, write_text
-from layup.suites.sheets import Cell, Line, Picture, Sheet, Shown, percent, points
+from layup.suites.sheets import DASH, Cell, Line, Picture, Sheet, Shown, percent, points
 
 PAGE = "reproduction"
 """The name of both files, but for their endings."""
 FIGURES = "figures"
 SHORT = 24
 """Texts of up to so many letters stay in one line; longer ones have room for a few words in each."""
-ABOVE, BELOW, DASH = "▲", "▼", "–"
+ABOVE, BELOW = "▲", "▼"
 SAYS, CONTRADICTS = "The paper says", "Where the paper contradicts itself"
 CONTENTS, READING = "Contents", "How to read a cell"
 
@@ -73,15 +74,27 @@ def write(
     """
     drawn = folder / FIGURES
     make_folder(drawn)
-    pictures = {}
-    for picture in (picture for section in sections for picture in section.shown.pictures):
-        for ending in ("png", "svg"):
-            picture.draw(drawn / f"{picture.name}.{ending}")
-        pictures[picture.name] = (drawn / f"{picture.name}.svg").read_bytes()
+    pictures: dict[str, bytes] = {}
+    sections = [_drawn(section, drawn, pictures) for section in sections]
     page, text = folder / f"{PAGE}.html", folder / f"{PAGE}.md"
     write_text(page, html_page(title, introduction, sections, pictures))
     write_text(text, markdown(title, introduction, sections))
     return page, text
+
+
+def _drawn(section: Section, folder: Path, pictures: dict[str, bytes]) -> Section:
+    """Draw a section's pictures; one that cannot be drawn leaves a sentence, and the page goes on."""
+    done, about = [], section.about
+    for picture in section.shown.pictures:
+        try:
+            for ending in ("png", "svg"):
+                picture.draw(folder / f"{picture.name}.{ending}")
+        except InputError as error:
+            about = f"{about} There is no picture '{picture.name}': {error}"
+            continue
+        pictures[picture.name] = (folder / f"{picture.name}.svg").read_bytes()
+        done.append(picture)
+    return replace(section, about=about, shown=replace(section.shown, pictures=done))
 
 
 # ---- cells

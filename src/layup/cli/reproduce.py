@@ -18,14 +18,12 @@ if TYPE_CHECKING:
     from layup.report import Section
     from layup.suites.forecast import Estimate
     from layup.suites.items import Item
-    from layup.suites.laboratory import Job, Laboratory
+    from layup.suites.laboratory import Job, Laboratory, Wanted
     from layup.suites.sheets import Sheet
     from layup.suites.study import Study
-    from layup.suites.tables import Wanted
     from layup.suites.world import World
 
 CLAIMS = "claims"
-PRINTED = "paper: "
 MISSING = "Missing:"
 
 
@@ -84,7 +82,7 @@ def reproduce(
     """Reproduce tables and figures of the paper: run what is missing, set it beside the paper's numbers.
 
     layup reproduce all --quick                    everything in miniature, offline, in 20 minutes
-    layup reproduce all --quick --data photos/     the same with 20 classes × 30 images of what is there
+    layup reproduce all --quick --data photos/     the same with a sample of two datasets that are there
     layup reproduce table1 --data /mnt/data        the paper's own networks and datasets
     layup reproduce all --data /mnt/data --dry-run what that would take
     layup reproduce all --local --data photos/     all images there, layup's own networks
@@ -94,10 +92,10 @@ def reproduce(
     Runs leave the records of `layup run`: what is finished is not run again, and what was killed goes on.
     What cannot be run leaves a cell that says why. The page is written to --report.
     """
-    from layup.datasets import load_dataset
     from layup.first_session import PRESETS
     from layup.suites.items import ALL, ITEMS, items_of
     from layup.suites.laboratory import Laboratory
+    from layup.suites.world import source_images
 
     if not items:
         console.table(["name", "what it is"], [[item.name, item.title] for item in ITEMS.values()], 2)
@@ -106,7 +104,7 @@ def reproduce(
     if preset not in PRESETS:
         raise unknown_name("preset", preset, PRESETS)
     if source is not None:
-        load_dataset(source, data)  # refused now rather than after hours
+        source_images(source, data)  # refused now rather than after hours
     if quick and local:
         raise InputError("Give --quick or --local, not both: one is a sample, the other is everything.")
     named = [name for name in items if name != CLAIMS]
@@ -202,7 +200,7 @@ def _forecast(laboratory: Laboratory, jobs: Sequence[Job], brief: bool = False) 
         f"{sum(each.passes for each in open_runs):,} images to read, "
         f"{sum(each.training for each in open_runs):,} training passes, about "
         f"{_duration(total_seconds(open_runs))} on this machine, at most {console.size_of(memory)} beside "
-        "the network. A rough guess, on the high side: what is in the cache need not be read again."
+        "the network. A rough guess; what is in the cache need not be read again."
     )
 
 
@@ -246,9 +244,9 @@ def _sheet(sheet: Sheet) -> None:
 
     if sheet.title:
         console.say(sheet.title)
-    shown = [place for place, name in enumerate(sheet.columns) if not name.startswith(PRINTED)]
-    rows = [[line.label, *(cell_text(line.cells[place]) for place in shown)] for line in sheet.lines]
-    console.table(["", *(sheet.columns[place] for place in shown)], rows)
+    shown = slice(len(sheet.columns) - sheet.printed)
+    rows = [[line.label, *map(cell_text, line.cells[shown])] for line in sheet.lines]
+    console.table(["", *sheet.columns[shown]], rows)
     for reason in lettered(sheet):
         console.say(f"{MISSING} {reason}")
     for note in sheet.notes:

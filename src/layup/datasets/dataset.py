@@ -52,9 +52,16 @@ class Part:
             if group[0] in wanted
             for place in np.random.default_rng([seed, number]).permutation(places)[:images].tolist()
         ]
-        kept.sort()
-        domains = None if self.domains is None else [self.domains[i] for i in kept]
-        return Part([self.images[i] for i in kept], [self.labels[i] for i in kept], domains)
+        return self._at(sorted(kept))
+
+    def within(self, domains: Iterable[str]) -> Part:
+        """The images of these domains."""
+        wanted = set(domains)
+        return self._at([place for place, domain in enumerate(self.domains or ()) if domain in wanted])
+
+    def _at(self, places: Sequence[int]) -> Part:
+        domains = None if self.domains is None else [self.domains[i] for i in places]
+        return Part([self.images[i] for i in places], [self.labels[i] for i in places], domains)
 
 
 @dataclass(frozen=True)
@@ -147,13 +154,17 @@ class Dataset:
             raise InputError(f"A sample of {classes} classes × {images} images is impossible. Use 1 or more.")
         chosen = np.sort(np.random.default_rng(seed).permutation(len(self.classes))[:classes])
         names = tuple(self.classes[place] for place in chosen)
+        train, test = (part.sampled(names, images, seed) for part in (self.train, self.test))
+        # A domain may have none of these classes.
+        domains = tuple(domain for domain in self.domains if domain in set(train.domains or ()))
         return replace(
             self,
             classes=names,
-            train=self.train.sampled(names, images, seed),
-            test=self.test.sampled(names, images, seed),
+            train=train,
+            test=test.within(domains) if domains else test,
+            domains=domains,
             layout=f"{self.layout}; {len(names)} classes, up to {images} images each, by seed {seed}",
-            tasks=self.tasks if self.domains else min(self.tasks, len(names)),
+            tasks=len(domains) or min(self.tasks, len(names)),
         )
 
     @cached_property

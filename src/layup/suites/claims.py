@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from inspect import cleandoc
 
 import numpy as np
 
 from layup.comparison import Difference
-from layup.suites.figures import MEASURES, characteristics, correlations
-from layup.suites.items import SEEDS
-from layup.suites.laboratory import Laboratory
+from layup.suites.figures import MEASURES, Characteristics, characteristics, correlations
+from layup.suites.items import RULES, SEEDS
+from layup.suites.laboratory import Laboratory, Wanted
 from layup.suites.sheets import Line, Sheet, Shown, percent, points
 from layup.suites.spec import ADAPTERS, NETWORKS, PLAIN, USUAL, Spec
 from layup.suites.study import Place, Study, interval, seeded
-from layup.suites.tables import Wanted
 
 HOLDS, MIXED, FAILS, OPEN, NOT_RUN = "holds", "mixed", "does not hold", "cannot be told", "not run"
 
@@ -25,6 +25,7 @@ LOW = (5, 20)
 """Images a class where data are said to be few."""
 FEW = 5
 """Datasets below which no correlation is told from chance."""
+CHANCE = 0.05
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,11 @@ class Claim:
     judge: Callable[[Study, Sequence[Pair]], Judgement]
     pairs: tuple[Pair, ...] = ()
     further: tuple[Spec, ...] = ()
+
+    @property
+    def rule(self) -> str:
+        """By what it is judged, as the function that does so says."""
+        return cleandoc(self.judge.__doc__ or "").partition("\n\n")[0].replace("\n", " ")
 
     def wanted(self, laboratory: Laboratory) -> Wanted:
         """Every run that it looks at."""
@@ -106,38 +112,62 @@ def gains(study: Study, pairs: Iterable[Pair]) -> list[Gain]:
     ]
 
 
-def _tally(found: Sequence[Gain]) -> str:
+def _planned(study: Study, pairs: Iterable[Pair]) -> int:
+    """How many comparisons there would be had everything been run."""
+    return sum(
+        pair.spec.network in (None, place.network)
+        for pair in pairs
+        for place in study.places(study.world.of(pair.spec.setting))
+    )
+
+
+def _mean(found: Sequence[Gain]) -> float:
+    return float(np.mean([each.found.mean for each in found]))
+
+
+def _tally(found: Sequence[Gain], planned: int) -> str:
     above, below = sum(each.above for each in found), sum(each.below for each in found)
-    mean = float(np.mean([each.found.mean for each in found]))
+    lacking = f" ({planned} planned)" if planned > len(found) else ""
     return (
-        f"Of {len(found)}, gains beyond their intervals: {above}, losses: {below}; the mean difference is "
-        f"{points(mean)} points."
+        f"Of {len(found)}{lacking}, gains beyond their intervals: {above}, losses: {below}; the mean "
+        f"difference is {points(_mean(found))} points."
     )
 
 
 def more(study: Study, pairs: Sequence[Pair]) -> Judgement:
-    """Holds if half of the differences or more are gains beyond their interval, and none is a loss."""
-    found = gains(study, pairs)
+    """Half of the differences or more are gains beyond their intervals, and none is a loss.
+
+    Cannot be told where none is either, or where less than half of all comparisons were run.
+    """
+    found, planned = gains(study, pairs), _planned(study, pairs)
     if not found:
         return Judgement(NOT_RUN)
     above, below = sum(each.above for each in found), sum(each.below for each in found)
-    verdict = HOLDS if 2 * above >= len(found) and not below else MIXED if above else FAILS
-    return Judgement(verdict, [_tally(found)], found)
+    if 2 * len(found) < planned or not above + below:
+        verdict = OPEN
+    elif not above:
+        verdict = FAILS
+    else:
+        verdict = HOLDS if 2 * above >= len(found) and not below else MIXED
+    return Judgement(verdict, [_tally(found, planned)], found)
 
 
 def only_with_gram(study: Study, pairs: Sequence[Pair]) -> Judgement:
-    """The pairs without G must not all gain, those with G must."""
-    bare = gains(study, [pair for pair in pairs if pair.spec.method == "laynmc"])
+    """Without G, less than half are gains beyond their intervals; with G, half or more, and no losses."""
+    without = [pair for pair in pairs if pair.spec.method == "laynmc"]
+    bare = gains(study, without)
     full = more(study, [pair for pair in pairs if pair.spec.method != "laynmc"])
     if not bare or full.verdict == NOT_RUN:
         return Judgement(NOT_RUN)
-    inconsistent = any(not each.above for each in bare)
-    said = [f"Without G: {_tally(bare)}", f"With G: {full.said[0]}"]
+    inconsistent = 2 * sum(each.above for each in bare) < len(bare)
+    said = [f"Without G: {_tally(bare, _planned(study, without))}", f"With G: {full.said[0]}"]
     return Judgement(full.verdict if inconsistent else FAILS, said, [*bare, *full.gains])
 
 
 def shared_gram(study: Study, pairs: Sequence[Pair]) -> Judgement:
-    """Shared beats averaged; averaged is within a point of the last layer, or not told from it."""
+    """Shared over averaged, half or more are gains beyond their intervals, and none is a loss; and averaged
+    is within a point of the last layer, or not told from it, in half of the cases or more.
+    """
     shared = more(study, [pair for pair in pairs if pair.spec.method == "layup"])
     averaged = gains(study, [pair for pair in pairs if pair.spec.method != "layup"])
     if shared.verdict == NOT_RUN or not averaged:
@@ -151,27 +181,38 @@ def shared_gram(study: Study, pairs: Sequence[Pair]) -> Judgement:
 
 
 def adaptation(study: Study, pairs: Sequence[Pair]) -> Judgement:
-    """A first session adds, and AdaptFormer's is the best of three wherever it fits, more often than not."""
+    """Half of the differences or more are gains beyond their intervals, and none is a loss; and AdaptFormer
+    is the best of three on half of the networks and datasets that all three fit.
+    """
     added = more(study, pairs)
-    winners = []
+    if added.verdict == NOT_RUN:
+        return added
+    winners: dict[str, str] = {}
     for setting in SETTINGS:
         for place in study.places(study.world.of(setting)):
             specs = [Spec("layup", place.network, each, setting).having(k=6) for each in ADAPTERS]
-            records = study.records(place.column, specs)
-            if len(records) == len(ADAPTERS):
-                best = max(records, key=lambda spec: interval(records[spec]).value)
-                winners.append(f"{place.label}: {best.adapter}")
-    if added.verdict == NOT_RUN or not winners:
-        return added
-    most = sum(each.endswith(ADAPTERS[0]) for each in winners)
-    said = f"AdaptFormer is the best of three in {most} of {len(winners)} ({'; '.join(winners)})."
+            scores = {
+                spec.adapter: interval(each).value
+                for spec, each in study.records(place.column, specs).items()
+            }
+            if len(scores) == len(ADAPTERS):
+                best = [str(name) for name, score in scores.items() if score == max(scores.values())]
+                winners[place.label] = " = ".join(best)
+    if not winners:
+        said = "No network was run with all three adapters."
+        return Judgement(OPEN if added.verdict == HOLDS else added.verdict, [*added.said, said], added.gains)
+    most = sum(best == ADAPTERS[0] for best in winners.values())
+    names = "; ".join(f"{label}: {best}" for label, best in winners.items())
+    said = f"AdaptFormer alone is the best of three, by test accuracy, in {most} of {len(winners)} ({names})."
     return Judgement(_both(added, 2 * most >= len(winners)), [*added.said, said], added.gains)
 
 
 def low_data(study: Study, pairs: Sequence[Pair]) -> Judgement:
-    """The gain with few images is there, and no smaller than with all of them."""
+    """With few images half of the differences or more are gains beyond their intervals, none is a loss, and
+    half or more are as large as with all images.
+    """
     found = gains(study, pairs)
-    few = [each for each in found if each.pair.spec.per_class is not None]
+    few = [each for each in found if each.pair.spec.per_class is not None and _cut(study, each)]
     full = {(each.place, each.pair.over.method): each for each in found if each.pair.spec.per_class is None}
     if not few:
         return Judgement(NOT_RUN)
@@ -180,40 +221,46 @@ def low_data(study: Study, pairs: Sequence[Pair]) -> Judgement:
         for each in few
         if (other := full.get((each.place, each.pair.over.method)))
     )
-    gained = sum(each.above for each in few)
-    verdict = HOLDS if 2 * gained >= len(few) and 2 * grown >= len(few) else MIXED if gained else FAILS
+    above, below = sum(each.above for each in few), sum(each.below for each in few)
+    strong = 2 * above >= len(few) and not below and 2 * grown >= len(few)
     said = (
-        f"With {LOW[0]} and {LOW[1]} images a class, {gained} of {len(few)} differences are gains beyond "
-        f"their interval, and {grown} are as large as with all images or larger."
+        f"With {LOW[0]} and {LOW[1]} images a class, of {len(few)} differences {above} are gains and {below} "
+        f"losses beyond their intervals, and {grown} are as large as with all images or larger."
     )
+    verdict = HOLDS if strong else MIXED if above else FAILS if below else OPEN
     return Judgement(verdict, [said], found)
 
 
 def saturation(study: Study, pairs: Sequence[Pair]) -> Judgement:
-    """From k = 6 to 12 less than half of what k = 1 to 6 brings, on average."""
+    """K = 6 gains over 1, and 12 over 6 less than half of that, on average over the same places."""
     early, late = (gains(study, [pair]) for pair in pairs)
-    if not early or not late:
+    places = {each.place for each in early} & {each.place for each in late}
+    early, late = ([each for each in found if each.place in places] for found in (early, late))
+    if not places:
         return Judgement(NOT_RUN)
-    first, second = (float(np.mean([each.found.mean for each in found])) for found in (early, late))
+    first, second = _mean(early), _mean(late)
     said = f"On average {points(first)} from k = 1 to 6, and {points(second)} from 6 to 12 (paper: 2.7, 0.4)."
+    if not any(each.above for each in early):
+        return Judgement(OPEN, [said, "There is no gain to begin with."], [*early, *late])
     return Judgement(HOLDS if second < first / 2 else FAILS, [said], [*early, *late])
 
 
 def spread(study: Study, pairs: Sequence[Pair]) -> Judgement:
-    """Seeds scatter no more than the choice of test images would."""
+    """Over all five seeds, A_T has a standard deviation of a point at most."""
     del pairs
     said, small = [], []
     for place in study.places(study.world.of("cil")):
         specs = seeded(Spec("layup", place.network, USUAL).having(k=6), SEEDS)
         found = [interval(record) for record in study.records(place.column, specs).values()]
-        if len(found) < 2:
+        if len(found) < len(SEEDS):
+            said.append(f"{place.label}: {len(found)} of {len(SEEDS)} seeds were run, which is not judged.")
             continue
         scatter = float(np.std([each.value for each in found], ddof=1))
         error = float(np.mean([each.standard_error for each in found]))
-        small.append(scatter <= error)
+        small.append(scatter <= CLOSE)
         said.append(
-            f"{place.label}: standard deviation {percent(scatter, 2)} points over {len(found)} seeds, and "
-            f"{percent(error, 2)} over test images."
+            f"{place.label}: standard deviation {percent(scatter, 2)} points over {len(found)} seeds (and "
+            f"{percent(error, 2)} over test images)."
         )
     if not small:
         return Judgement(NOT_RUN)
@@ -223,7 +270,7 @@ def spread(study: Study, pairs: Sequence[Pair]) -> Judgement:
 def without_search(study: Study, pairs: Sequence[Pair]) -> Judgement:
     """On a stream with λ = 1, LayUP loses two points at most against a search; RanPAC is shown beside it."""
     found = gains(study, pairs)
-    ours = [each for each in found if each.pair.spec.method == "layup" and "λ = 1" in each.pair.what]
+    ours = [each for each in found if each.pair.spec == _streamed(_layup(6), 1.0)]
     if not ours:
         return Judgement(NOT_RUN)
     kept = sum(each.found.mean >= -2 * CLOSE for each in ours)
@@ -232,7 +279,7 @@ def without_search(study: Study, pairs: Sequence[Pair]) -> Judgement:
 
 
 def similarity(study: Study, pairs: Sequence[Pair]) -> Judgement:
-    """The best k rises with both similarities, beyond chance; how it goes with MMD² is shown beside it."""
+    """The best k rises with both similarities, beyond chance, and does not go with MMD²."""
     del pairs
     known = characteristics(study)
     found = correlations(known)
@@ -247,14 +294,31 @@ def similarity(study: Study, pairs: Sequence[Pair]) -> Judgement:
         ),
     ]
     alike = [each for (_, name), each in found.items() if name != "mmd"]
-    if datasets < FEW or all(not each.chance < 0.05 for each in alike):
+    distances = [each for (_, name), each in found.items() if name == "mmd"]
+    if datasets < FEW or not distances or not any(each.chance < CHANCE for each in found.values()):
         return Judgement(OPEN, said)
-    return Judgement(HOLDS if all(each.value > 0 for each in alike) else MIXED, said)
+    rises = all(each.value > 0 and each.chance < CHANCE for each in alike)
+    apart = not any(each.chance < CHANCE for each in distances)
+    falls = all(each.value < 0 for each in alike)
+    return Judgement(HOLDS if rises and apart else FAILS if falls or not (rises or apart) else MIXED, said)
+
+
+def _cut(study: Study, gain: Gain) -> bool:
+    """Whether there are more images than so many a class, so that it is another run than with all."""
+    spec = gain.pair.spec.on(gain.place.network)
+    ours, whole = (study.record(gain.place.column, each) for each in (spec, replace(spec, per_class=None)))
+    if ours is None or whole is None:
+        return True
+    return sum(task.train for task in ours.tasks) < sum(task.train for task in whole.tasks)
 
 
 def _both(first: Judgement, second: bool) -> str:
     """The verdict on two statements, of which the first has one already."""
     return first.verdict if second or first.verdict != HOLDS else MIXED
+
+
+def _streamed(spec: Spec, lam: float | str) -> Spec:
+    return replace(spec, setting="ocl").having(lam=lam)
 
 
 def _layup(k: int, setting: str = "cil", adapter: str | None = None) -> Spec:
@@ -362,12 +426,12 @@ CLAIMS = (
         without_search,
         tuple(
             Pair(
-                f"{name}, stream with {rule}, over search",
-                replace(spec, setting="ocl").having(lam=lam),
+                f"{name} on a stream, {rule}, over search",
+                _streamed(spec, lam),
                 spec,
             )
             for name, spec in {"LayUP": _layup(6), "RanPAC": Spec("ranpac")}.items()
-            for rule, lam in {"λ = 0": 0.0, "λ = 1": 1.0, "gcv": "gcv"}.items()
+            for rule, lam in RULES.items()
         ),
     ),
     Claim("Similarity, not the distance to the training data, goes with the best k.", similarity),
@@ -375,23 +439,25 @@ CLAIMS = (
 
 
 def wanted(laboratory: Laboratory) -> Wanted:
-    """Every run that a claim looks at."""
-    return [each for claim in CLAIMS for each in claim.wanted(laboratory)]
+    """Every run that a claim looks at; the last one looks at those of Figure 4."""
+    return [
+        *(each for claim in CLAIMS for each in claim.wanted(laboratory)),
+        *Characteristics().wanted(laboratory),
+    ]
 
 
 def judged(study: Study) -> Shown:
     """All claims with their verdicts, and below the differences that decide."""
     judgements = {claim: claim.judge(study, claim.pairs) for claim in CLAIMS}
     summary = Sheet(
-        ["claim", "here", "why"],
+        ["claim", "here", "why", "it holds if"],
         [
-            Line(str(number), [claim.text, found.verdict, " ".join(found.said)])
+            Line(str(number), [claim.text, found.verdict, " ".join(found.said), claim.rule])
             for number, (claim, found) in enumerate(judgements.items(), start=1)
         ],
         notes=[
             "A comparison is of two runs of one seed on the same test images: points of A_T with the 95 % "
-            "interval of a paired bootstrap. 'Holds': half of the comparisons or more are gains beyond "
-            "their interval, and none is a loss; where a claim says more than that, the reason does too."
+            "interval of a paired bootstrap. Those of one dataset are not independent of each other."
         ],
     )
     details = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,11 +15,11 @@ from layup.costs import Cost, Setup
 from layup.errors import LayupError
 from layup.memory import size_of
 from layup.results import Record
-from layup.suites.laboratory import Laboratory, Missing
+from layup.suites.laboratory import Laboratory, Missing, Wanted, first_line
 from layup.suites.sheets import Cell, Line, Sheet, Shown
 from layup.suites.spec import PLAIN, USUAL, Spec
 from layup.suites.study import Study
-from layup.suites.tables import Wanted
+from layup.suites.world import Column
 
 FORMULAS: dict[str, Callable[[Setup], Cost]] = {
     "LayUP": costs.layup,
@@ -44,7 +45,7 @@ class Complexity:
 
     def wanted(self, laboratory: Laboratory) -> Wanted:
         """One run of each method, on the first dataset of classes."""
-        return [(column, spec) for column in laboratory.world.of("cil")[:1] for spec in RUNS.values()]
+        return [(column, spec) for column in _first(laboratory) for spec in RUNS.values()]
 
     def show(self, study: Study) -> Shown:
         """Both tables."""
@@ -76,15 +77,16 @@ def _by_formula() -> Sheet:
 
 
 def _measured(study: Study) -> list[Sheet]:
-    columns = study.world.of("cil")
-    if not columns:
-        return []
-    column = columns[0]
+    title = "Measured, at the size that was run"
+    columns = _first(study.laboratory)
     try:
-        classes = len(study.laboratory.dataset(column).classes)
         network = study.laboratory.network(PLAIN)
-    except LayupError:
-        return []  # the runs below would only say so again
+    except LayupError as error:
+        return [Sheet(["why not"], [Line("", [Cell(missing=first_line(str(error)))])], title)]
+    if not columns:
+        return [Sheet(["why not"], [Line("", [Cell(missing="There is no dataset of classes.")])], title)]
+    column = columns[0]
+    classes = len(study.laboratory.dataset(column).classes)
     widths = {layer.width for layer in network.layers}
     setup = Setup(
         width=max(widths),
@@ -99,12 +101,13 @@ def _measured(study: Study) -> list[Sheet]:
         if isinstance(found, Missing):
             lines.append(Line(name, [Cell(missing=found.why), *[""] * 5]))
             continue
-        values = "" if name == "ADAM" else f"{FORMULAS[name](setup).values:,}"
+        # Ours shares the frozen weights of ADAM's two networks, so only the adapter is new.
+        cost = costs.adam(setup, shared=True) if name == "ADAM" else FORMULAS[name](setup)
         lines.append(
             Line(
                 name,
                 [
-                    values,
+                    f"{cost.values:,}",
                     size_of(found.steps[-1].state_bytes),
                     f"{_learning(found):,.1f}",
                     f"{sum(step.training_passes for step in found.steps):,}",
@@ -121,7 +124,16 @@ def _measured(study: Study) -> list[Sheet]:
         "run: not to be compared closely. The solve is timed here, side by side: Cholesky in float64."
     ]
     headings = ["values by formula", "state", "seconds of learning", "training passes", "rows of G", "solve"]
-    return [Sheet(headings, lines, "Measured, at the size that was run", notes)]
+    return [Sheet(headings, lines, title, notes)]
+
+
+def _first(laboratory: Laboratory) -> list[Column]:
+    """The first dataset of classes that is there, if any is."""
+    for column in laboratory.world.of("cil"):
+        with suppress(LayupError):
+            laboratory.dataset(column)
+            return [column]
+    return []
 
 
 def _learning(record: Record) -> float:

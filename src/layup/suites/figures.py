@@ -12,20 +12,17 @@ from numpy.typing import NDArray
 
 from layup import analysis, metrics, plots
 from layup.comparison import accuracy_curve, forgetting_curve
-from layup.datasets import load_dataset
-from layup.errors import LayupError
 from layup.features import EMBEDDING
 from layup.image_model import extractor_of
+from layup.labels import short_dataset
 from layup.metrics import Band, Interval
 from layup.results import Record
-from layup.suites.laboratory import Laboratory
-from layup.suites.sheets import Cell, Line, Picture, Sheet, Shown, percent
+from layup.suites.laboratory import Laboratory, Wanted
+from layup.suites.sheets import DASH, Cell, Line, Picture, Sheet, Shown, percent
 from layup.suites.spec import NETWORKS, USUAL, Spec
 from layup.suites.study import Place, Study, final_per_class
-from layup.suites.tables import PerNetwork, Wanted
-from layup.suites.world import Column
-
-DASH = "–"
+from layup.suites.tables import PerNetwork
+from layup.suites.world import Column, source_images
 
 
 @dataclass(frozen=True)
@@ -112,10 +109,13 @@ class Integrations:
                 if any(last):
                     panels["final"].setdefault(place.label, {})[way] = last
                     panels["curve"].setdefault(place.label, {})[way] = [
-                        None if mean is None else Interval(mean, mean, mean, 0.0) for mean in means
+                        None if mean is None else Interval(mean, np.nan, np.nan, np.nan) for mean in means
                     ]
-                cells = [_with_interval(each) for each in last] + [percent(mean) for mean in means]
-                lines.append(Line(f"{place.label}: {way}", cells))
+                ends = [
+                    _missing(study, place, spec.on(place.network)) if each is None else _with_interval(each)
+                    for spec, each in zip(specs, last, strict=True)
+                ]
+                lines.append(Line(f"{place.label}: {way}", [*ends, *map(percent, means)]))
         groups = [f"k = {k}" for k in self.depths]
         columns = [f"{measure}, {group}" for measure in ("A_T", "mean A_t") for group in groups]
         pictures = [
@@ -163,6 +163,12 @@ class Characteristics:
                 ],
             )
             for each in found
+        ]
+        lines += [
+            Line(place.label, [_missing(study, place, spec), *[""] * 4])
+            for place in study.places(study.world.everything)
+            if place not in {each.place for each in found}
+            for spec in _all_depths(study.laboratory, place.network)[:1]
         ]
         panels = {
             label: [
@@ -214,6 +220,11 @@ class Characteristic:
 
 def characteristics(study: Study) -> list[Characteristic]:
     """All that can be told of each dataset and network; MMD² divided by the largest of its network."""
+    found: list[Characteristic] = study.once("characteristics", lambda: _characteristics(study))
+    return found
+
+
+def _characteristics(study: Study) -> list[Characteristic]:
     found = []
     for network in NETWORKS:
         measured = []
@@ -241,15 +252,12 @@ def _distances(
     source = study.world.source
     if source is None or not datasets:
         return [None] * len(datasets)
-    try:
-        images = load_dataset(source, study.world.data).train.images
-    except LayupError:
-        return [None] * len(datasets)
-    rows = _embeddings(study, network, images)
+    rows = _embeddings(study, network, source_images(source, study.world.data))
     bandwidth = analysis.median_bandwidth(rows)
     found = [analysis.squared_mmd(rows, each, bandwidth) for each in datasets]
     largest = max(found)
-    return [value / largest for value in found]
+    # An unbiased estimate may be negative: where all are, none is a distance to divide by.
+    return [value / largest for value in found] if largest > 0 else found
 
 
 def _embeddings(study: Study, network: str, images: Sequence[Any]) -> NDArray[Any]:
@@ -283,9 +291,11 @@ def _correlations(found: Sequence[Characteristic]) -> list[str]:
 def _source_note(study: Study) -> str:
     if study.world.source is None:
         return "MMD² needs images that stand for the networks' training data: --source folder:PATH."
+    stand_in = "" if ":" in study.world.source else " It is no network's training data, only a stand-in."
     return (
-        f"The source is {study.world.source}; the paper's is miniImageNet. MMD² is unbiased, with a Gaussian "
-        "kernel; its bandwidth is the median distance within the source, one for all datasets of a network."
+        f"The source is {short_dataset(study.world.source)}; the paper's is miniImageNet.{stand_in} MMD² is "
+        "unbiased, with a Gaussian kernel; its bandwidth is the median distance within the source, one for "
+        "all datasets of a network. Images that are in the source as well make it smaller."
     )
 
 
@@ -433,9 +443,7 @@ def _mean_of_curve(record: Record) -> float:
     return metrics.mean_of_curve(accuracy_curve(record))
 
 
-def _with_interval(found: Interval | None) -> str:
-    if found is None:
-        return DASH
+def _with_interval(found: Interval) -> str:
     return f"{percent(found.value)} [{percent(found.low)}, {percent(found.high)}]"
 
 

@@ -1,6 +1,6 @@
 """How much there is to do before it is done: images, passes, time and memory of each run.
 
-A rough guess, and on the high side: what the cache of features holds already is counted as well.
+A rough guess: what the cache of features holds already is counted as well.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import numpy as np
 import torch
 
 from layup.backbones import Backbone
-from layup.errors import LayupError
+from layup.errors import InputError, LayupError
 from layup.experiment import Experiment
-from layup.suites.laboratory import OWN_EPOCHS, Job, Laboratory, first_sentence
+from layup.suites.laboratory import OWN_EPOCHS, TOO_DEEP, Job, Laboratory, first_line
 
 BACKWARD = 3
 """A training pass in passes to read: forward, and back through weights and activations."""
@@ -50,13 +50,16 @@ def estimates(laboratory: Laboratory, jobs: Iterable[Job]) -> list[Estimate]:
     read: set[str] = set()
     for job in jobs:
         try:
-            experiment = laboratory.experiment(laboratory.within(job))
+            possible = laboratory.within(job)
+            if job.depths and not possible.depths:
+                raise InputError(TOO_DEEP.format(laboratory.world.networks[job.spec.network or ""]))
+            experiment = laboratory.experiment(possible)
             if experiment.finished() is not None:
                 found.append(Estimate(job, finished=True))
             else:
                 found.append(_estimate(job, experiment, read))
         except LayupError as error:
-            found.append(Estimate(job, why=first_sentence(str(error))))
+            found.append(Estimate(job, why=first_line(str(error))))
     return found
 
 
@@ -82,14 +85,25 @@ def _estimate(job: Job, experiment: Experiment, read: set[str]) -> Estimate:
             # Held-out images go the same way, to see when to stop.
             training += len(scenario.tasks[0].train) * experiment.session.epochs
             read.add(tuned)
-    widths = [layer.width for layer in backbone.layers]
-    depths = job.depths or ((job.spec.depth or 1),)
     lesson = scenario.batch or max(len(task.train) for task in scenario.tasks)
-    dims = [float(sum(widths[-k:])) for k in depths]
+    dims = _solved(job, experiment)
     flops = SEARCH * len(scenario.tasks) * sum(dim**2 * min(dim, lesson) for dim in dims)
     seconds = (passes + BACKWARD * training) * seconds_a_pass(backbone) + flops / operations_a_second()
     memory = None if experiment.forecast is None else experiment.forecast.total
     return Estimate(job, passes=passes, training=training, seconds=seconds, memory=memory)
+
+
+def _solved(job: Job, experiment: Experiment) -> list[float]:
+    """The size of every Gram matrix that is searched; none where there is no such thing."""
+    widths = [layer.width for layer in experiment.backbone.layers]
+    options = experiment.method.options()
+    if "width" in options:
+        return [float(options["width"])]
+    if job.spec.method == "ridge":
+        return [float(widths[-layer]) for layer in job.depths]
+    networks = 2 if job.spec.method.startswith("adam") else 1
+    depths = job.depths or ((options["k"],) if "lam" in options and "k" in options else ())
+    return [float(networks * sum(widths[-k:])) for k in depths]
 
 
 @cache

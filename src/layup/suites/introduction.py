@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from layup import machine
+from layup.errors import LayupError
+from layup.suites.paper import PRINTED
 from layup.suites.study import Study
 from layup.suites.world import VITS
 
@@ -38,5 +42,22 @@ def introduction(study: Study) -> list[str]:
     cut += [f"{method} is left out" for method in world.without]
     if cut:
         found.append(f"Cut for time: {'; '.join(cut)}.")
+    found += _other_data(study)
     found.append(f"First sessions and images: preset '{world.preset}'. Versions: {versions}.")
+    return found
+
+
+def _other_data(study: Study) -> list[str]:
+    """Where a dataset on disk is not as large as the paper's, so that its numbers are of other images."""
+    found = []
+    for column in study.world.columns if study.world.like_paper else ():
+        paper = PRINTED["table6"].rows[column.label]
+        with suppress(LayupError):
+            dataset = study.laboratory.dataset(column)
+            ours = len(dataset.train), len(dataset.test)
+            if ours != (paper["train"], paper["test"]):
+                found.append(
+                    f"{column.label} on disk has {ours[0]:,} training and {ours[1]:,} test images, the "
+                    f"paper's {paper['train']:,.0f} and {paper['test']:,.0f}: the numbers are of other data."
+                )
     return found

@@ -29,6 +29,7 @@ OWN_EPOCHS = ("joint-probe",)
 """Methods that train, but on features that are at hand: their epochs are never cut."""
 
 RUNNING = "running"
+TOO_DEEP = "'{}' has not so many layers."
 PAPER_DEPTH = 12
 
 
@@ -40,6 +41,7 @@ class Missing:
 
 
 Found = Record | Missing
+Wanted = list[tuple[Column, Spec]]
 Results = Mapping[tuple[Column, Spec], Found]
 
 
@@ -174,7 +176,7 @@ class Laboratory:
 
     def _done(self, asked: Job, on_job: Callable[[Job, str], None]) -> dict[Spec, Found]:
         job = self.within(asked)
-        too_deep = Missing(f"'{self.world.networks[job.spec.network or '']}' has not so many layers.")
+        too_deep = Missing(TOO_DEEP.format(self.world.networks[job.spec.network or ""]))
         found: dict[Spec, Found] = dict.fromkeys(asked.specs, too_deep)
         if asked.depths and not job.depths:
             return found
@@ -188,7 +190,7 @@ class Laboratory:
                 *_, records = experiment.go()
                 what = "finished"
         except LayupError as error:
-            why = Missing(first_sentence(str(error)))
+            why = Missing(first_line(str(error)))
             on_job(job, why.why)
             return {**found, **dict.fromkeys(job.specs, why)}
         on_job(job, what)
@@ -210,10 +212,10 @@ def scenario_of(dataset: Dataset, spec: Spec, *, official: bool = False) -> Scen
     return cut(dataset, spec.tasks, spec.seed, per_class=spec.per_class, shuffled=shuffled)
 
 
-def first_sentence(text: str) -> str:
+def first_line(text: str) -> str:
     """What an error says before it goes into details.
 
-    >>> first_sentence("There is no x. Use y.\\nExpected: z")
+    >>> first_line("There is no x. Use y.\\nExpected: z")
     'There is no x. Use y.'
     """
     return text.partition("\n")[0]

@@ -8,6 +8,9 @@ from pathlib import Path
 
 from layup.metrics import Interval
 
+DASH = "–"
+"""Where there is nothing."""
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -56,12 +59,13 @@ class Line:
 
 @dataclass(frozen=True)
 class Sheet:
-    """A table; `notes` stand below it."""
+    """A table; `notes` stand below it, and its last `printed` columns only repeat what the paper prints."""
 
     columns: Sequence[str]
     lines: Sequence[Line]
     title: str = ""
     notes: Sequence[str] = ()
+    printed: int = 0
 
 
 @dataclass(frozen=True)
@@ -87,7 +91,7 @@ def percent(share: float | None, digits: int = 1) -> str:
     >>> percent(0.3605), percent(None)
     ('36.0', '–')
     """
-    return "–" if share is None or share != share else f"{100 * share:.{digits}f}"
+    return DASH if share is None or share != share else f"{100 * share:.{digits}f}"
 
 
 def points(difference: float, digits: int = 1) -> str:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from layup import metrics
 from layup.comparison import Difference, Group, difference, last_right
 from layup.errors import MismatchError
 from layup.metrics import Interval
 from layup.results import Record
-from layup.suites.laboratory import Found, Laboratory, Missing, Results
+from layup.suites.laboratory import Found, Laboratory, Missing, Results, scenario_of
 from layup.suites.spec import NETWORKS, PLAIN, Spec, each_combination
 from layup.suites.world import Column, World
 
@@ -22,6 +22,13 @@ class Study:
 
     laboratory: Laboratory
     results: Results
+    _known: dict[str, Any] = field(default_factory=dict)
+
+    def once(self, name: str, make: Callable[[], Any]) -> Any:
+        """What takes long to make and is needed twice, made the first time."""
+        if name not in self._known:
+            self._known[name] = make()
+        return self._known[name]
 
     @property
     def world(self) -> World:
@@ -42,9 +49,18 @@ class Study:
         return {spec: record for spec in specs if (record := self.record(column, spec)) is not None}
 
     def interval(self, column: Column, spec: Spec) -> Interval | None:
-        """A_T of a run, and how far it would vary with other test images."""
+        """A_T of a run, and how far it would vary with other test images.
+
+        What learns all tasks as one is scored by the tasks of the others: the mean over these is another
+        number than the mean over images where they are not of equal size.
+        """
         record = self.record(column, spec)
-        return None if record is None else interval(record)
+        if record is None:
+            return None
+        if len(record.tasks) > 1:
+            return interval(record)
+        scenario = scenario_of(self.laboratory.dataset(column), spec)
+        return metrics.bootstrap(last_right(record)[0], scenario.test_tasks)
 
     def gain(self, column: Column, spec: Spec, over: Spec) -> Difference | None:
         """How much better one run is than another, by a paired bootstrap; None where they are no pair."""
@@ -56,14 +72,14 @@ class Study:
         except MismatchError:
             return None
 
-    def choice(self, column: Column, setting: str) -> Spec | None:
-        """Of LayUP's six combinations the one whose first session did best on its held-out images."""
+    def choices(self, column: Column, setting: str) -> list[Spec]:
+        """Of LayUP's six combinations those whose first sessions did best on their held-out images."""
         known = {
             spec: accuracy
             for spec, record in self.records(column, combinations(setting)).items()
             if (accuracy := held_out(record)) is not None
         }
-        return max(known, key=lambda spec: known[spec]) if known else None
+        return [spec for spec, accuracy in known.items() if accuracy == max(known.values())]
 
     def network_name(self, role: str | None) -> str:
         """What a network is called here."""
@@ -86,7 +102,7 @@ class Place:
     network: str
     network_name: str
 
-    @cached_property
+    @property
     def label(self) -> str:
         """Both, in words."""
         return f"{self.column.label}, {self.network_name}"
@@ -97,10 +113,14 @@ def combinations(setting: str) -> tuple[Spec, ...]:
     return each_combination(Spec("layup", setting=setting).having(k=6))
 
 
-def chosen_of(candidates: Sequence[Spec], choice: Spec | None) -> Spec | None:
-    """The candidate of the chosen combination; of those without an adapter, that of its network."""
-    if choice is None:
+def chosen_of(candidates: Sequence[Spec], choices: Sequence[Spec]) -> Spec | None:
+    """The candidate of the chosen combination; of those without an adapter, that of its network.
+
+    Of combinations that are tied, the first is chosen.
+    """
+    if not choices:
         return None
+    choice = choices[0]
     same = (
         spec
         for spec in candidates

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 
 from layup.errors import LayupError
 from layup.results import Record
-from layup.suites.laboratory import Laboratory, Missing
+from layup.suites.laboratory import Laboratory, Missing, Wanted, first_line
 from layup.suites.paper import PRINTED, gap_closed
-from layup.suites.sheets import Cell, Line, Sheet, Shown
+from layup.suites.sheets import DASH, Cell, Line, Sheet, Shown
 from layup.suites.spec import NETWORKS, PLAIN, Spec
 from layup.suites.study import Place, Study, chosen_of, interval
 from layup.suites.world import Column
 
-Wanted = list[tuple[Column, Spec]]
 BOUND = "Joint FT (full)"
 
 
@@ -74,24 +73,26 @@ class BestOf:
         if self.baselines:
             lines.append(self._gap_line(study, columns, cells))
         notes = [*self._choices(study, columns), *self._equalities(study, columns)]
-        headings = [*(column.label for column in columns), *_printed_columns(study, self.printed)]
-        return Shown([Sheet(headings, lines, notes=[*notes, *_stars(printed.starred)])])
+        theirs = _printed_columns(study, self.printed)
+        headings = [*(column.label for column in columns), *theirs]
+        notes += _stars(printed.starred) if theirs else []
+        return Shown([Sheet(headings, lines, notes=notes, printed=len(theirs))])
 
     def cell(self, study: Study, row: Row, column: Column) -> Cell:
         """The best run of a row on a dataset, and beside it the chosen one."""
         paper = _paper_value(study, self.printed, row.label, column)
-        records = study.records(column, row.specs)
-        if not records:
+        found = {spec: each for spec in row.specs if (each := study.interval(column, spec)) is not None}
+        if not found:
             return Cell(paper=paper, missing=_why(study, column, row.specs))
-        best = max(records, key=lambda spec: _average(records[spec]))
-        several = len(row.specs) > 1
-        chosen = chosen_of(row.specs, study.choice(column, self.setting)) if self.choose else None
+        best = max(found, key=lambda spec: found[spec].value)
+        of = f" (best of {len(found)}; {len(row.specs)} planned)" if len(found) < len(row.specs) else ""
+        chosen = chosen_of(row.specs, study.choices(column, self.setting)) if self.choose else None
         return Cell(
-            interval(records[best]),
+            found[best],
             paper,
-            which=study.combination(best) if several else "",
-            chosen=_average(records[chosen]) if chosen in records else None,
-            chosen_which=study.combination(chosen) if chosen in records and chosen else "",
+            which=study.combination(best) + of,
+            chosen=found[chosen].value if chosen in found else None,
+            chosen_which=study.combination(chosen) if chosen in found and chosen else "",
         )
 
     def _gap_line(
@@ -99,11 +100,12 @@ class BestOf:
     ) -> Line:
         """How much of the gap between the best other method and joint training LayUP closes."""
 
-        def share(values: dict[str, float | None]) -> str:
-            known = [value for name in self.baselines if (value := values.get(name)) is not None]
-            ours, bound = values.get("LayUP"), values.get(BOUND)
-            if ours is None or bound is None or not known:
-                return "–"
+        def share(values: dict[str, float | None], complete: bool) -> str:
+            ours, bound, *others = (values.get(name) for name in ("LayUP", BOUND, *self.baselines))
+            known = [value for value in others if value is not None]
+            # Without all of the others, the best of them is not known. (The paper itself lacks some.)
+            if ours is None or bound is None or len(known) < complete * len(others):
+                return DASH
             found = gap_closed(ours, max(known), bound)
             return "no gap" if found is None else f"{100 * found:.0f} %".replace("-", "−")
 
@@ -112,26 +114,45 @@ class BestOf:
         found = []
         for column in columns:
             ours = {name: _value(cells[name, column]) for name in names}
-            text = share(ours)
+            text = share(ours, complete=True)
             if study.world.like_paper:
-                text += f" (paper: {share({n: printed.rows[n].get(column.label) for n in names})})"
+                theirs = {name: printed.rows[name].get(column.label) for name in names}
+                text += f" (paper: {share(theirs, complete=False)})"
             found.append(text)
         if not study.world.like_paper:
-            found += [share({n: printed.rows[n].get(name) for n in names}) for name in printed.columns]
+            rows = ({name: printed.rows[name].get(column) for name in names} for column in printed.columns)
+            found += [share(row, complete=False) for row in rows]
         return Line("gap to joint FT that LayUP closes, from the best other", found, "Share of the gap")
 
     def _choices(self, study: Study, columns: Sequence[Column]) -> list[str]:
         if not self.choose:
             return []
-        said = {column.label: study.choice(column, self.setting) for column in columns}
-        words = [f"{label}: {study.combination(spec)}" for label, spec in said.items() if spec is not None]
+        said = {column.label: study.choices(column, self.setting) for column in columns}
+        words = [
+            f"{label}: {', tied with '.join(map(study.combination, specs))}"
+            for label, specs in said.items()
+            if specs
+        ]
         chosen = f" Here: {'; '.join(words)}." if words else ""
         return [
             "The first number is the best combination of network and adapter by its accuracy on the test "
             "images, as the paper reports it: too high for that. 'Chosen' is the combination whose first "
             "session did best on held-out images of the first task, without a look at tests; methods without "
-            f"a session take its network.{chosen}"
+            f"a session take its network.{chosen}",
+            *self._lacking(study, columns),
         ]
+
+    def _lacking(self, study: Study, columns: Sequence[Column]) -> list[str]:
+        """Why some combinations are not there, each reason once."""
+        reasons = (
+            found.why
+            for column in columns
+            for row in self.rows
+            for spec in row.specs
+            if isinstance(found := study.found(column, spec), Missing)
+        )
+        listed = " ".join(dict.fromkeys(reasons))
+        return [f"Not all combinations could be run: {listed}"] if listed else []
 
     def _equalities(self, study: Study, columns: Sequence[Column]) -> list[str]:
         pairs = [
@@ -165,7 +186,7 @@ class PerNetwork:
             (column, spec.on(network))
             for column in laboratory.world.of(self.setting)
             for network in self._networks(laboratory)
-            for row in self.rows
+            for row in self._rows(laboratory)
             for spec in row.specs
         ]
 
@@ -173,14 +194,19 @@ class PerNetwork:
         """The table."""
         places = study.places(study.world.of(self.setting), self._networks(study.laboratory))
         lines = []
-        for row in self.rows:
+        for row in self._rows(study.laboratory):
             cells = [self._cell(study, row, place) for place in places]
             if row.own and all(cell.missing for cell in cells):
                 continue  # depths that no network has
             label = f"{row.label} (ours)" if row.own else row.label
             lines.append(Line(label, [*cells, *_printed_cells(study, self.printed, row.label)], row.section))
         labels = [place.column.label if study.world.like_paper else place.label for place in places]
-        return Shown([Sheet([*labels, *_printed_columns(study, self.printed)], lines)])
+        theirs = _printed_columns(study, self.printed)
+        return Shown([Sheet([*labels, *theirs], lines, printed=len(theirs))])
+
+    def _rows(self, laboratory: Laboratory) -> list[Row]:
+        """Those of as many tasks as there are in this world."""
+        return [row for row in self.rows if row.specs[0].tasks in (None, *laboratory.world.task_counts)]
 
     def _networks(self, laboratory: Laboratory) -> tuple[str, ...]:
         return NETWORKS[::-1] if self.both and not laboratory.world.like_paper else (PLAIN,)
@@ -213,9 +239,7 @@ class Datasets:
             try:
                 dataset = study.laboratory.dataset(column)
             except LayupError as error:
-                cells: list[Cell | str] = [
-                    Cell(missing=str(error).partition("\n")[0]) for _ in printed.columns
-                ]
+                cells: list[Cell | str] = [Cell(missing=first_line(str(error))) for _ in printed.columns]
             else:
                 sizes = (dataset.tasks, len(dataset.train), len(dataset.test), len(dataset.classes))
                 cells = [
@@ -252,7 +276,7 @@ def _printed_cells(study: Study, name: str, row: str) -> list[str]:
         return []
     values = PRINTED[name].rows.get(row, {})
     cells = ((values.get(column), (row, column) in PRINTED[name].starred) for column in PRINTED[name].columns)
-    return ["–" if value is None else f"{value:.1f}{'*' * star}" for value, star in cells]
+    return [DASH if value is None else f"{value:.1f}{'*' * star}" for value, star in cells]
 
 
 def _stars(starred: frozenset[tuple[str, str]]) -> list[str]:
@@ -263,11 +287,6 @@ def _why(study: Study, column: Column, specs: Sequence[Spec]) -> str:
     """Why none of several runs is there: that of the last, whose plain transformer every adapter fits."""
     found = study.found(column, specs[-1])
     return found.why if isinstance(found, Missing) else ""
-
-
-def _average(record: Record) -> float:
-    found = record.summary["average_accuracy"]
-    return float("nan") if found is None else found
 
 
 def _value(cell: Cell) -> float | None:

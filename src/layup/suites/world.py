@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 from layup.datasets import DATASETS, PREFIXES, Dataset, data_folder, load_dataset
-from layup.datasets.folders import subfolders
+from layup.datasets.folders import split_on_disk, subfolders
 from layup.errors import InputError
+from layup.images import ImageSource, find_images
 
 CIL = {
     "CIFAR": "cifar100",
@@ -58,6 +60,7 @@ class World:
     source: what stands for the images that the networks were trained on; None where nothing does.
     epochs: of methods that train; None for those of their recipes.
     session_epochs: of first sessions; None for those of the preset.
+    task_counts: how many tasks, where that is the question.
     options: of methods, by method, where the usual ones would be too large.
     without: methods that are left out.
     """
@@ -71,6 +74,7 @@ class World:
     preset: str = "default"
     epochs: int | None = None
     session_epochs: int | None = None
+    task_counts: tuple[int, ...] = (5, 10, 20)
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     without: tuple[str, ...] = ()
 
@@ -107,10 +111,15 @@ def local_world(data: Path | None, **settings: Any) -> World:
 
 
 def quick_world(data: Path | None, **settings: Any) -> World:
-    """All in miniature: built-in digits, or a seeded sample of what is on disk, and short training."""
+    """All in miniature: built-in digits, or a seeded sample of what is on disk, and short training.
+
+    Of what is on disk the first dataset of classes and the first of domains: more would take longer.
+    """
     columns = BUILT_IN if data is None else on_disk(data)
-    sampled = tuple(replace(each, sample=SAMPLES[each.setting]) for each in columns)
-    short = {"epochs": 2, "session_epochs": 3, "source": "digits"}
+    first = {each.setting: each for each in reversed(columns)}
+    sampled = tuple(replace(each, sample=SAMPLES[each.setting]) for each in columns if each in first.values())
+    # A first task of one class has nothing to adapt to, so there cannot be as many tasks as classes.
+    short = {"epochs": 2, "session_epochs": 3, "source": "digits", "task_counts": (2, 5, 10)}
     given = {name: value for name, value in settings.items() if value is not None}
     return World(sampled, SMALL, data=data, options=NARROW, **{**short, **given})
 
@@ -122,16 +131,18 @@ def on_disk(folder: Path) -> tuple[Column, ...]:
     """
     if not folder.is_dir():
         raise InputError(f"There is no folder '{folder}' of datasets. Give --data DIR, or --quick without.")
-    columns, taken = [], set()
+    columns: list[Column] = []
+    taken: set[Path] = set()
     for names, setting in ((CIL, "cil"), (DIL, "dil")):
         for label, name in names.items():
             if found := DATASETS[name]().locate(folder, by_name=True):
                 columns.append(Column(label, name, setting))
-                taken.add(found.folder.absolute())
-    for inside in subfolders(folder):
+                taken |= {found.folder.absolute(), *found.folder.absolute().parents}
+    # The folder may be a dataset itself; else what is in it are datasets.
+    for place in [folder] if split_on_disk(folder) else subfolders(folder):
         for prefix, setting in (("folder", "cil"), ("domains", "dil")):
-            if inside.absolute() not in taken and PREFIXES[prefix](str(inside)).locate(folder):
-                columns.append(Column(inside.name, f"{prefix}:{inside}", setting))
+            if place.absolute() not in taken and PREFIXES[prefix](str(place)).locate(folder):
+                columns.append(Column(_unlike(place.name, columns), f"{prefix}:{place}", setting))
                 break
     if not columns:
         raise InputError(
@@ -139,3 +150,21 @@ def on_disk(folder: Path) -> tuple[Column, ...]:
             "folder NAME/{train,test}/CLASS or NAME/DOMAIN/{train,test}/CLASS."
         )
     return tuple(columns)
+
+
+def _unlike(label: str, columns: Sequence[Column]) -> str:
+    """A label that no other dataset has: pictures are told apart by it."""
+    others = {each.label for each in (*columns, *BUILT_IN)}
+    candidates = (label if number == 1 else f"{label} ({number})" for number in count(1))
+    return next(each for each in candidates if each not in others)
+
+
+def source_images(name: str, data: Path | None) -> Sequence[ImageSource]:
+    """The images that stand for what networks were trained on: all of folder:PATH, whatever its parts.
+
+    Of a dataset by any other name, those for training.
+    """
+    prefix, colon, path = name.partition(":")
+    if colon and prefix == "folder":
+        return find_images(Path(path).expanduser())
+    return load_dataset(name, data).train.images
