@@ -79,13 +79,13 @@ def _by_formula() -> Sheet:
 def _measured(study: Study) -> list[Sheet]:
     title = "Measured, at the size that was run"
     columns = _first(study.laboratory)
+    if not columns:
+        return _nothing(title, "There is no dataset of classes.")
+    column = columns[0]
     try:
         network = study.laboratory.network(PLAIN)
     except LayupError as error:
-        return [Sheet(["why not"], [Line("", [Cell(missing=first_line(str(error)))])], title)]
-    if not columns:
-        return [Sheet(["why not"], [Line("", [Cell(missing="There is no dataset of classes.")])], title)]
-    column = columns[0]
+        return _nothing(title, first_line(str(error)))
     classes = len(study.laboratory.dataset(column).classes)
     widths = {layer.width for layer in network.layers}
     setup = Setup(
@@ -125,6 +125,10 @@ def _measured(study: Study) -> list[Sheet]:
     ]
     headings = ["values by formula", "state", "seconds of learning", "training passes", "rows of G", "solve"]
     return [Sheet(headings, lines, title, notes)]
+
+
+def _nothing(title: str, why: str) -> list[Sheet]:
+    return [Sheet(["measured"], [Line("", [Cell(missing=why)])], title)]
 
 
 def _first(laboratory: Laboratory) -> list[Column]:
