@@ -317,7 +317,7 @@ def test_what_learns_all_at_once_is_scored_by_the_tasks_of_the_others(laboratory
 def test_the_best_of_fewer_than_all_says_so(laboratory):
     study = study_of(laboratory, "table1", lambda c, s: None if s.adapter == "vpt" else 0.7)
     shown = ITEMS["table1"].kind.show(study)
-    assert cells_of(shown, "LayUP")["digits"].which.endswith("(best of 4; 6 planned)")
+    assert cells_of(shown, "LayUP")["digits"].which.endswith("; best of 4, 6 planned")
     assert "Not all combinations could be run: It broke." in shown.sheets[0].notes
     assert cells_of(shown, "NMC")["digits"].which == "vit-nano"
 

@@ -224,8 +224,8 @@ def low_data(study: Study, pairs: Sequence[Pair]) -> Judgement:
     above, below = sum(each.above for each in few), sum(each.below for each in few)
     strong = 2 * above >= len(few) and not below and 2 * grown >= len(few)
     said = (
-        f"With {LOW[0]} and {LOW[1]} images a class, of {len(few)} differences {above} are gains and {below} "
-        f"losses beyond their intervals, and {grown} are as large as with all images or larger."
+        f"With {LOW[0]} and {LOW[1]} images a class, of {len(few)}, gains beyond their intervals: {above}, "
+        f"losses: {below}; as large as with all images or larger: {grown}."
     )
     verdict = HOLDS if strong else MIXED if above else FAILS if below else OPEN
     return Judgement(verdict, [said], found)

@@ -85,7 +85,7 @@ class BestOf:
         if not found:
             return Cell(paper=paper, missing=_why(study, column, row.specs))
         best = max(found, key=lambda spec: found[spec].value)
-        of = f" (best of {len(found)}; {len(row.specs)} planned)" if len(found) < len(row.specs) else ""
+        of = f"; best of {len(found)}, {len(row.specs)} planned" if len(found) < len(row.specs) else ""
         chosen = chosen_of(row.specs, study.choices(column, self.setting)) if self.choose else None
         return Cell(
             found[best],
