@@ -6,6 +6,7 @@ import base64
 import math
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 
@@ -379,3 +380,25 @@ def test_a_folder_that_cannot_be_made_is_a_sentence(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="Cannot make the folder"):
         write(tmp_path / "file", "T", [], [])
+
+
+DOCS = Path(__file__).parent.parent / "docs"
+
+
+def claims_in(page: Path) -> list[list[str]]:
+    """Number, claim, verdict and reason of each row of a page's table of claims."""
+    rows = [line.strip("| ").split(" | ") for line in page.read_text().splitlines() if line.startswith("| ")]
+    return [row[:4] for row in rows if row[0].isdecimal()]
+
+
+def test_the_claims_in_the_docs_are_those_of_the_page_that_was_made():
+    told = claims_in(DOCS / "reproduction.md")
+    assert [row[0] for row in told] == [str(number) for number in range(1, 11)]
+    assert told == claims_in(DOCS / "reproduction" / "reproduction.md")
+
+
+def test_every_picture_of_the_page_in_the_docs_is_there():
+    text = (DOCS / "reproduction" / "reproduction.md").read_text()
+    pictures = re.findall(r"\]\((figures/[^)]+)\)", text)
+    assert len(pictures) == 9
+    assert all((DOCS / "reproduction" / picture).stat().st_size > 10_000 for picture in pictures)

@@ -200,7 +200,7 @@ def test_a_source_is_every_image_below_a_folder_whatever_its_parts(tmp_path):
 def test_quick_is_digits_unless_there_is_data(tmp_path):
     assert [each.dataset for each in quick_world(None).columns] == ["digits", "digits-styles"]
     assert quick_world(None, epochs=7, session_epochs=None).epochs == 7
-    assert quick_world(None, epochs=None).epochs == 2
+    assert quick_world(None, epochs=None).epochs == 1
 
 
 @pytest.mark.parametrize("folder", ["nowhere", ""])
@@ -632,5 +632,5 @@ def test_a_forecast_of_passes_is_what_a_run_then_takes(laboratory):
 def test_the_introduction_says_what_was_cut(laboratory):
     text = " ".join(introduction(Study(laboratory, {})))
     assert "not the paper's experiment" in text
-    assert "1 epochs" in text
+    assert "1 × over their images" in text
     assert "digits 4 × 6" in text

@@ -178,16 +178,18 @@ def lettered(sheet: Sheet) -> dict[str, str]:
     return {reason: letter(number) for number, reason in enumerate(dict.fromkeys(reasons))}
 
 
-# A number as tables have it, with a star or in percent; or none.
-_NUMBER = re.compile(r"([+−-]?\d[\d,]*(\.\d+)?\*?( ?%)?|–)?")
+# A number as tables have it, with a star or in percent; or the dash that stands for one.
+_NUMBER = re.compile(r"[+−-]?\d[\d,]*(\.\d+)?\*?( ?%)?|–")
 
 
 def _numeric(sheet: Sheet) -> list[bool]:
     """Which columns hold plain numbers, but for a word or two: these are aligned at the right."""
+    places = range(len(sheet.columns))
+    filled = ([line.cells[place] for line in sheet.lines if line.cells[place]] for place in places)
     return [
         all(isinstance(cell, str) and len(cell) <= SHORT for cell in column)
         and 2 * sum(_NUMBER.fullmatch(str(cell)) is not None for cell in column) > len(column)
-        for column in ([line.cells[place] for line in sheet.lines] for place in range(len(sheet.columns)))
+        for column in filled
     ]
 
 

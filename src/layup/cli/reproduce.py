@@ -65,7 +65,7 @@ def reproduce(
         ),
     ] = None,
     epochs: Annotated[
-        int | None, typer.Option(help="Of methods that train. Default: their recipes'; quick: 2.", min=1)
+        int | None, typer.Option(help="Of methods that train. Default: their recipes'; quick: 1.", min=1)
     ] = None,
     session_epochs: Annotated[
         int | None, typer.Option(help="Of first sessions. Default: the preset's; quick: 3.", min=1)

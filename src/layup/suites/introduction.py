@@ -31,7 +31,7 @@ def introduction(study: Study) -> list[str]:
         )
     cut = []
     if world.epochs is not None:
-        cut.append(f"methods that train have {world.epochs} epochs instead of those of their recipes")
+        cut.append(f"methods that train pass {world.epochs} × over their images, their recipes more often")
     if world.session_epochs is not None:
         cut.append(f"first sessions have at most {world.session_epochs} epochs")
     cut += [

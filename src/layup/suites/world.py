@@ -119,7 +119,7 @@ def quick_world(data: Path | None, **settings: Any) -> World:
     first = {each.setting: each for each in reversed(columns)}
     sampled = tuple(replace(each, sample=SAMPLES[each.setting]) for each in columns if each in first.values())
     # A first task of one class has nothing to adapt to, so there cannot be as many tasks as classes.
-    short = {"epochs": 2, "session_epochs": 3, "source": "digits", "task_counts": (2, 5, 10)}
+    short = {"epochs": 1, "session_epochs": 3, "source": "digits", "task_counts": (2, 5, 10)}
     given = {name: value for name, value in settings.items() if value is not None}
     return World(sampled, SMALL, data=data, options=NARROW, **{**short, **given})
 
