@@ -16,7 +16,7 @@ from layup.errors import LayupError
 from layup.memory import size_of
 from layup.results import Record
 from layup.suites.laboratory import Laboratory, Missing, Wanted, first_line
-from layup.suites.sheets import Cell, Line, Sheet, Shown
+from layup.suites.sheets import Cell, Line, Sheet, Shown, whole_percent
 from layup.suites.spec import PLAIN, USUAL, Spec
 from layup.suites.study import Study
 from layup.suites.world import Column
@@ -60,9 +60,9 @@ def _by_formula() -> Sheet:
         said_memory, said_operations = SAID.get(name, ("", ""))
         memory = operations = ""
         if name != "LayUP":
-            memory = f"{100 * costs.saving(ours.values, cost.values):.0f} %"
+            memory = whole_percent(costs.saving(ours.values, cost.values))
             if cost.operations and ours.operations:
-                operations = f"{100 * costs.saving(ours.operations, cost.operations):.0f} %"
+                operations = whole_percent(costs.saving(ours.operations, cost.operations))
         counted = "trains only" if cost.operations is None else f"{cost.operations:.2g}"
         lines.append(
             Line(name, [f"{cost.values:,}", memory, said_memory, counted, operations, said_operations])

@@ -102,3 +102,12 @@ def points(difference: float, digits: int = 1) -> str:
     """
     rounded = round(100 * difference, digits)
     return f"{rounded:+.{digits}f}".replace("-", "−") if rounded else f"{0:.{digits}f}"
+
+
+def whole_percent(share: float) -> str:
+    """A share in whole percent, with the sign.
+
+    >>> whole_percent(0.802), whole_percent(-0.08)
+    ('80 %', '−8 %')
+    """
+    return f"{100 * share:.0f} %".replace("-", "−")

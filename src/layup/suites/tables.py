@@ -9,7 +9,7 @@ from layup.errors import LayupError
 from layup.results import Record
 from layup.suites.laboratory import Laboratory, Missing, Wanted, first_line
 from layup.suites.paper import PRINTED, gap_closed
-from layup.suites.sheets import DASH, Cell, Line, Sheet, Shown
+from layup.suites.sheets import DASH, Cell, Line, Sheet, Shown, whole_percent
 from layup.suites.spec import NETWORKS, PLAIN, Spec
 from layup.suites.study import Place, Study, chosen_of, interval
 from layup.suites.world import Column
@@ -107,7 +107,7 @@ class BestOf:
             if ours is None or bound is None or len(known) < complete * len(others):
                 return DASH
             found = gap_closed(ours, max(known), bound)
-            return "no gap" if found is None else f"{100 * found:.0f} %".replace("-", "−")
+            return "no gap" if found is None else whole_percent(found)
 
         printed = PRINTED[self.printed]
         names = (*self.baselines, "LayUP", BOUND)
