@@ -81,7 +81,7 @@ def reproduce(
 ) -> None:
     """Reproduce tables and figures of the paper: run what is missing, set it beside the paper's numbers.
 
-    layup reproduce all --quick                    everything in miniature, offline, in 20 minutes
+    layup reproduce all --quick                    everything in miniature, offline, in minutes
     layup reproduce all --quick --data photos/     the same with a sample of two datasets that are there
     layup reproduce table1 --data /mnt/data        the paper's own networks and datasets
     layup reproduce all --data /mnt/data --dry-run what that would take

@@ -283,11 +283,12 @@ def similarity(study: Study, pairs: Sequence[Pair]) -> Judgement:
     del pairs
     known = characteristics(study)
     found = correlations(known)
-    if not found:
+    if not known:
         return Judgement(NOT_RUN)
     datasets = len({each.place.column for each in known})
+    few = f", and at least {FEW} are needed" if datasets < FEW else ""
     said = [
-        f"{datasets} datasets; the best k is by test accuracy.",
+        f"{datasets} datasets{few}; the best k is by test accuracy.",
         *(
             f"{network}, {MEASURES[name]}: rank correlation {each.value:+.2f}, chance {each.chance:.2f}."
             for (network, name), each in found.items()
