@@ -12,7 +12,7 @@ from layup import analysis, metrics
 from layup.errors import InputError
 from layup.experiment import Experiment
 from layup.suites import claims
-from layup.suites.figures import Characteristic
+from layup.suites.characteristics import Characteristic
 from layup.suites.forecast import estimates
 from layup.suites.introduction import introduction
 from layup.suites.items import ITEMS, items_of

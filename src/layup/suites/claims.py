@@ -9,7 +9,8 @@ from inspect import cleandoc
 import numpy as np
 
 from layup.comparison import Difference
-from layup.suites.figures import MEASURES, Characteristics, characteristics, correlations
+from layup.suites.characteristics import MEASURES, characteristics, correlations
+from layup.suites.figures import Characteristics
 from layup.suites.items import RULES, SEEDS
 from layup.suites.laboratory import Laboratory, Wanted
 from layup.suites.sheets import Line, Sheet, Shown, percent, points

@@ -8,21 +8,19 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from layup import analysis, metrics, plots
 from layup.comparison import accuracy_curve, forgetting_curve
-from layup.features import EMBEDDING
-from layup.image_model import extractor_of
 from layup.labels import short_dataset
 from layup.metrics import Band, Interval
 from layup.results import Record
+from layup.suites.characteristics import MEASURES, Characteristic, all_depths, characteristics, correlations
 from layup.suites.laboratory import Laboratory, Wanted
 from layup.suites.sheets import DASH, Cell, Line, Picture, Sheet, Shown, percent
 from layup.suites.spec import NETWORKS, USUAL, Spec
 from layup.suites.study import Place, Study, final_per_class
 from layup.suites.tables import PerNetwork
-from layup.suites.world import Column, source_images
+from layup.suites.world import Column
 
 
 @dataclass(frozen=True)
@@ -145,7 +143,7 @@ class Characteristics:
             (column, spec)
             for column in laboratory.world.everything
             for network in NETWORKS
-            for spec in _all_depths(laboratory, network)
+            for spec in all_depths(laboratory, network)
         ]
 
     def show(self, study: Study) -> Shown:
@@ -168,7 +166,7 @@ class Characteristics:
             Line(place.label, [_missing(study, place, spec), *[""] * 4])
             for place in study.places(study.world.everything)
             if place not in {each.place for each in found}
-            for spec in _all_depths(study.laboratory, place.network)[:1]
+            for spec in all_depths(study.laboratory, place.network)[:1]
         ]
         panels = {
             label: [
@@ -196,86 +194,6 @@ class Characteristics:
         draw = partial(plots.against_measures, panels=panels, y_label="best k, as a share of all layers")
         caption = "The best k (by test accuracy) against what the data are like."
         return Shown([Sheet(columns, lines, notes=notes)], _picture("figure4", draw, caption, panels))
-
-
-MEASURES = {
-    "mmd": "MMD² to the source / largest",
-    "within": "similarity within classes",
-    "between": "similarity between classes",
-}
-
-
-@dataclass(frozen=True)
-class Characteristic:
-    """A dataset seen by a network: the best k, and what may go with it."""
-
-    place: Place
-    best: int
-    depth: int
-    accuracy: float
-    mmd: float | None
-    within: float
-    between: float
-
-
-def characteristics(study: Study) -> list[Characteristic]:
-    """All that can be told of each dataset and network; MMD² divided by the largest of its network."""
-    found: list[Characteristic] = study.once("characteristics", lambda: _characteristics(study))
-    return found
-
-
-def _characteristics(study: Study) -> list[Characteristic]:
-    found = []
-    for network in NETWORKS:
-        measured = []
-        for place in study.places(study.world.everything, [network]):
-            specs = _all_depths(study.laboratory, network)
-            scores = {spec.depth or 0: study.interval(place.column, spec) for spec in specs}
-            known = {depth: score.value for depth, score in scores.items() if score is not None}
-            if len(known) < len(specs):
-                continue
-            best = max(known, key=lambda depth: (known[depth], -depth))
-            part = study.laboratory.dataset(place.column).train
-            rows = _embeddings(study, network, part.images)
-            measured.append((place, best, len(specs), known[best], rows, list(part.labels)))
-        distances = _distances(study, network, [rows for *_, rows, _ in measured])
-        for (place, best, depth, score, rows, labels), mmd in zip(measured, distances, strict=True):
-            like = analysis.class_similarities(rows, labels)
-            found.append(Characteristic(place, best, depth, score, mmd, like.within, like.between))
-    return found
-
-
-def _distances(
-    study: Study, network: str, datasets: Sequence[NDArray[Any]]
-) -> Sequence[float] | Sequence[None]:
-    """MMD² of each to the source, with one bandwidth for all, divided by the largest."""
-    source = study.world.source
-    if source is None or not datasets:
-        return [None] * len(datasets)
-    rows = _embeddings(study, network, source_images(source, study.world.data))
-    bandwidth = analysis.median_bandwidth(rows)
-    found = [analysis.squared_mmd(rows, each, bandwidth) for each in datasets]
-    largest = max(found)
-    # An unbiased estimate may be negative: where all are, none is a distance to divide by.
-    return [value / largest for value in found] if largest > 0 else found
-
-
-def _embeddings(study: Study, network: str, images: Sequence[Any]) -> NDArray[Any]:
-    laboratory = study.laboratory
-    extractor = extractor_of(laboratory.network(network), (EMBEDDING,), laboratory.reading)
-    return extractor.extract(images, "Measuring").rows
-
-
-def correlations(found: Sequence[Characteristic]) -> dict[tuple[str, str], analysis.Correlation]:
-    """How the best k goes with each measure, by network and measure, where there are enough datasets."""
-    result = {}
-    for network in dict.fromkeys(each.place.network_name for each in found):
-        own = [each for each in found if each.place.network_name == network]
-        for name in MEASURES:
-            pairs = [(value, each.best) for each in own if (value := getattr(each, name)) is not None]
-            if len(pairs) >= 3:
-                result[network, name] = analysis.rank_correlation(*zip(*pairs, strict=True))
-    return result
 
 
 def _correlations(found: Sequence[Characteristic]) -> list[str]:
@@ -408,7 +326,7 @@ class Depths(PerNetwork):
         shown = super().show(study)
         panels: dict[str, dict[str, list[Interval | None]]] = {}
         for place in study.places(study.world.of(self.setting), self._networks(study.laboratory)):
-            specs = _all_depths(study.laboratory, place.network)
+            specs = all_depths(study.laboratory, place.network)
             found = [study.interval(place.column, spec) for spec in specs]
             if any(found):
                 panels.setdefault(place.column.label, {})[place.network_name] = found
@@ -420,11 +338,6 @@ class Depths(PerNetwork):
 def _layers(laboratory: Laboratory, network: str) -> list[Spec]:
     """A classifier of each layer, the last one first."""
     return [Spec("ridge", network).having(layer=n + 1) for n in range(laboratory.depth(network))]
-
-
-def _all_depths(laboratory: Laboratory, network: str) -> list[Spec]:
-    """LayUP of every k, after a first session."""
-    return [Spec("layup", network, USUAL).having(k=n + 1) for n in range(laboratory.depth(network))]
 
 
 def _only(laboratory: Laboratory, labels: tuple[str, ...]) -> list[Column]:
