@@ -28,12 +28,12 @@ from PIL import Image
 from rich.console import Console
 from rich.table import Table
 
-from layup.backbones import BACKBONES, EAGER, ENGINES, Backbone, Preprocessing, load_backbone
+from layup.backbones import BACKBONES, BATCH, EAGER, ENGINES, Backbone, Preprocessing, load_backbone
 from layup.backbones.folding import folded
 from layup.backbones.timm_models import timm_backbone
 from layup.bench.timing import compare
 from layup.cache import NoCache
-from layup.features import BATCH, Extractor
+from layup.features import Extractor
 
 import timm  # isort: skip  # after layup, which mends torchvision
 

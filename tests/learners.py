@@ -73,7 +73,7 @@ def tiny(seed: int = 0, **changes: Any) -> Backbone:
             value.normal_(0, spread, generator=generator)
             if "norm" in name and name.endswith("weight"):
                 value.add_(1)
-    return timm_backbone(network, Preprocessing((16, 16), (16, 16), "squash"), name="tiny", spec={})
+    return timm_backbone(network, Preprocessing((16, 16), (16, 16), "squash"), name="tiny", spec=None)
 
 
 @cache
@@ -88,7 +88,7 @@ def small() -> Backbone:
     first, grid = weights["pos_embed"].split([1, 64], dim=1)
     grid = functional.avg_pool2d(grid.mT.unflatten(2, (8, 8)), 2).flatten(2).mT
     network.load_state_dict({**weights, "pos_embed": torch.cat([first, grid], dim=1)})
-    return timm_backbone(network, Preprocessing((32, 32), (32, 32), "squash"), name="small", spec={})
+    return timm_backbone(network, Preprocessing((32, 32), (32, 32), "squash"), name="small", spec=None)
 
 
 def setup_of(backbone: Backbone, **changes: Any) -> Setup:

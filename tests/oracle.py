@@ -7,6 +7,7 @@ G squares them, so this is the better conditioned way, and an independent one.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -91,13 +92,18 @@ def balanced_data(x: Array, y: Array) -> tuple[Array, Array]:
 
 def ridge(x: Array, targets: Array, lam: float) -> Array:
     """W = (XᵀX + λI)⁻¹ XᵀY, the minimum-norm solution for λ = 0."""
-    n, d = x.shape
     if lam == 0:
         return np.linalg.lstsq(x, targets, rcond=None)[0]
+    return ridges(x, targets, [lam])[0]
+
+
+def ridges(x: Array, targets: Array, lams: Sequence[float]) -> list[Array]:
+    """W for each λ > 0."""
+    n, d = x.shape
     if n >= d:
-        return np.linalg.solve(x.T @ x + lam * np.eye(d), x.T @ targets)
+        return [np.linalg.solve(x.T @ x + lam * np.eye(d), x.T @ targets) for lam in lams]
     u, s, vt = np.linalg.svd(x, full_matrices=False)
-    return vt.T @ np.diag(s / (s**2 + lam)) @ u.T @ targets
+    return [vt.T @ np.diag(s / (s**2 + lam)) @ u.T @ targets for lam in lams]
 
 
 def classifier(x: Array, y: Array, lam: float, balance: bool = False) -> tuple[list[Any], Array]:
@@ -113,27 +119,54 @@ def predict(labels: list[Any], weights: Array, x: Array) -> list[Any]:
     return [labels[int(np.argmax(phi @ weights))] for phi in x]
 
 
-def search(
-    history: tuple[Array, Array] | None, x: Array, y: Array, balance: bool = False
-) -> dict[float, Fraction]:
-    """The mean accuracy over folds of every λ: the paper's appendix, read aloud."""
+def folds(y: Array) -> list[Array]:
+    """The rows of each of four stratified folds."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The least populated class")  # the paper does not mind
-        folds = [test for _, test in StratifiedKFold(n_splits=4, shuffle=False).split(x, y)]
-    found = {}
-    for lam in SIXTEEN:
-        mean_accuracy = Fraction(0)
-        for left_out in folds:
-            train_x, train_y = np.delete(x, left_out, axis=0), np.delete(y, left_out)
-            if history is not None:
-                train_x = np.concatenate([history[0], train_x])
-                train_y = np.concatenate([history[1], train_y])
-            labels, weights = classifier(train_x, train_y, lam, balance)
+        return [test for _, test in StratifiedKFold(n_splits=4, shuffle=False).split(y, y)]
+
+
+def least_lead(scores: Array) -> float:
+    """How far the highest score of a row is above the second, in parts of its largest; the least of all rows.
+
+    Without a second, ∞.
+    """
+    if scores.shape[1] < 2:
+        return np.inf
+    ordered, size = np.sort(scores, axis=1), np.abs(scores).max(axis=1)
+    return float(((ordered[:, -1] - ordered[:, -2]) / np.where(size == 0, 1, size)).min())
+
+
+def search(
+    history: tuple[Array, Array] | None,
+    x: Array,
+    y: Array,
+    balance: bool = False,
+    grid: Sequence[float] = SIXTEEN,
+) -> dict[float, Fraction]:
+    """The mean accuracy over folds of every λ: the paper's appendix, read aloud."""
+    return search_and_lead(history, x, y, balance, grid)[0]
+
+
+def search_and_lead(
+    history: tuple[Array, Array] | None, x: Array, y: Array, balance: bool, grid: Sequence[float]
+) -> tuple[dict[float, Fraction], float]:
+    """The search, and the least lead of all its answers: one that rounding could turn is seen in it."""
+    accuracies, least = dict.fromkeys(grid, Fraction(0)), np.inf
+    for left_out in folds(y):
+        train_x, train_y = np.delete(x, left_out, axis=0), np.delete(y, left_out)
+        if history is not None:
+            train_x = np.concatenate([history[0], train_x])
+            train_y = np.concatenate([history[1], train_y])
+        labels, targets = one_hot(train_y)
+        if balance:
+            train_x, targets = balanced_data(train_x, train_y)
+        for lam, weights in zip(grid, ridges(train_x, targets, grid), strict=True):
             answers = predict(labels, weights, x[left_out])
             hits = sum(answer == truth for answer, truth in zip(answers, y[left_out].tolist(), strict=True))
-            mean_accuracy += Fraction(hits, len(left_out)) / 4
-        found[lam] = mean_accuracy
-    return found
+            accuracies[lam] += Fraction(hits, len(left_out)) / 4
+            least = min(least, least_lead(x[left_out] @ weights))
+    return accuracies, least
 
 
 def best(accuracies: dict[float, Fraction]) -> float:

@@ -9,6 +9,7 @@ import random
 import signal
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -50,7 +51,7 @@ def tiny(seed=0):
         for module in network.modules():
             if isinstance(module, nn.Linear | nn.Conv2d):
                 module.weight.mul_(4)
-    return timm_backbone(network, Preprocessing((16, 16), (16, 16), "squash"), name="tiny", spec={})
+    return timm_backbone(network, Preprocessing((16, 16), (16, 16), "squash"), name="tiny", spec=None)
 
 
 def coloured(digit_counts, start=0):
@@ -590,6 +591,34 @@ def test_a_file_that_is_no_checkpoint_is_not_written_over(backbone, damage, no_t
     with pytest.raises(DamagedFileError, match=r"no checkpoint .*, or is damaged\. Delete it"):
         adapt(backbone, IMAGES, LABELS, quick(), checkpoint=checkpoint)
     assert checkpoint.read_bytes() == before
+
+
+FORGED_CHECKPOINTS = {
+    "no epochs": lambda header, arrays: header.pop("epochs"),
+    "epochs that are numbers": lambda header, arrays: header.update(epochs=[1]),
+    "an epoch that was not": lambda header, arrays: header.update(kept=99),
+    "no first epoch": lambda header, arrays: header.update(kept=0),
+    "unknown group": lambda header, arrays: arrays.update({"more.x": np.zeros(2, np.float32)}),
+    "no best": lambda header, arrays: [arrays.pop(name) for name in [*arrays] if name.startswith("best")],
+    "other shapes": lambda header, arrays: arrays.update({n: a[:1] for n, a in arrays.items() if a.ndim}),
+    "optimiser of others": lambda header, arrays: arrays.update({"optimizer.999.exp_avg": np.zeros((2, 2))}),
+}
+
+
+@pytest.mark.parametrize("finished", [True, False])
+@pytest.mark.parametrize("forge", FORGED_CHECKPOINTS.values(), ids=FORGED_CHECKPOINTS)
+def test_a_forged_checkpoint_is_refused_in_a_sentence(backbone, forge, finished, interrupt, tmp_path):
+    checkpoint = tmp_path / "session"
+    session = quick(epochs=2, patience=2)
+    if not finished:
+        interrupt(1)
+    with nullcontext() if finished else pytest.raises(Interrupted):
+        adapt(backbone, IMAGES, LABELS, session, checkpoint=checkpoint)
+    header, arrays = storage.read(checkpoint, "first-session")
+    forge(header, arrays)
+    storage.write(checkpoint, "first-session", header, arrays)
+    with pytest.raises(DamagedFileError, match=r"no checkpoint .*, or is damaged\. Delete it"):
+        adapt(backbone, IMAGES, LABELS, session, checkpoint=checkpoint)
 
 
 def test_a_run_that_diverged_leaves_no_checkpoint(backbone, tmp_path):

@@ -166,7 +166,7 @@ def randomised(network: nn.Module) -> nn.Module:
 
 def of_network(network: nn.Module, name: str = "tiny", size: int = 32, device: str = "cpu") -> Backbone:
     preprocessing = Preprocessing((size, size), (size, size), "squash")
-    return timm_backbone(network, preprocessing, name=name, spec={}, device=torch.device(device))
+    return timm_backbone(network, preprocessing, name=name, spec=None, device=torch.device(device))
 
 
 @cache

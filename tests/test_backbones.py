@@ -280,7 +280,7 @@ def test_registers_are_left_out_of_the_mean() -> None:
         "test_vit", num_classes=0, class_token=False, reg_tokens=3, global_pool="avg"
     )
     preprocessing = Preprocessing((160, 160), (160, 160))
-    backbone = timm_backbone(network, preprocessing, name="registers", spec={})
+    backbone = timm_backbone(network, preprocessing, name="registers", spec=None)
     outputs: list[Tensor] = []
     network.blocks[-1].register_forward_hook(lambda _m, _i, out: outputs.append(out))
     seen = backbone(random_batch(backbone))

@@ -8,9 +8,13 @@ import os
 import pickle
 import signal
 import sqlite3
+import stat
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +25,7 @@ from hypothesis import strategies as st
 from layup import cache as cache_module
 from layup.cache import CacheStats, FeatureCache, NoCache, parse_bytes
 from layup.errors import InputError
+from processes import umask
 
 RNG = np.random.default_rng(0)
 
@@ -484,7 +489,7 @@ def test_a_missing_table_is_replaced(cache, caplog):
         store.execute("DROP TABLE vectors")
     store.close()
     assert cache.get_many("net", digests(1)) == {}
-    assert warned(caplog, "no such table")
+    assert warned(caplog, "another version")
 
 
 def test_damage_anywhere_never_gives_a_wrong_vector(cache):
@@ -545,3 +550,115 @@ def test_the_limit_comes_from_the_environment(tmp_path: Path, monkeypatch: pytes
 def test_a_limit_that_is_no_size_is_refused(text: str) -> None:
     with pytest.raises(InputError, match="not a number of bytes"):
         parse_bytes(text)
+
+
+# Privacy
+
+
+def modes(folder: Path) -> dict[str, int]:
+    return {file.name: stat.S_IMODE(file.stat().st_mode) for file in folder.iterdir()}
+
+
+@contextmanager
+def being_read(cache: FeatureCache) -> Iterator[None]:
+    """Another process keeps the log of writes, and what belongs to it, alive."""
+    reader = sqlite3.connect(cache.path)
+    reader.execute("SELECT COUNT(*) FROM entries").fetchall()
+    try:
+        yield
+    finally:
+        reader.close()
+
+
+ALL_FILES = {"features.sqlite", "features.sqlite-wal", "features.sqlite-shm", "features.lock"}
+
+
+@pytest.mark.parametrize("mask", [0o000, 0o022, 0o377])
+def test_nobody_else_can_read_a_cache(cache, mask):
+    with umask(mask):
+        cache.put_many("net", digests(1), vectors(1))
+        with being_read(cache):
+            cache.put_many("net", digests(2), vectors(1))
+            assert modes(cache.path.parent) == dict.fromkeys(ALL_FILES, 0o600)
+    assert stat.S_IMODE(cache.path.parent.stat().st_mode) == 0o700
+
+
+def test_a_cache_that_others_could_read_is_closed_to_them(cache):
+    cache.put_many("net", digests(1), vectors(1))
+    with being_read(cache):
+        cache.put_many("net", digests(2), vectors(1))
+        for name in ALL_FILES:
+            (cache.path.parent / name).chmod(0o664)
+        assert numbers_in(FeatureCache(cache.path.parent), 1, 2) == [1, 2]
+        assert modes(cache.path.parent) == dict.fromkeys(ALL_FILES, 0o600)
+
+
+def test_a_folder_that_the_user_made_is_left_as_it_is(tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine").chmod(0o755)
+    FeatureCache(tmp_path / "mine").put_many("net", digests(1), vectors(1))
+    assert stat.S_IMODE((tmp_path / "mine").stat().st_mode) == 0o755
+
+
+# Clocks
+
+
+@pytest.mark.parametrize("year", [1969, 1970, 2300, 2500, 9999, 20000])
+def test_any_clock_will_do(cache, monkeypatch, caplog, year):
+    seconds = (year - 1970) * 31_556_952
+    monkeypatch.setattr(time, "time_ns", lambda: seconds * 10**9)
+    monkeypatch.setattr(time, "time", lambda: float(seconds))
+    cache.put_many("net", digests(1, 2), vectors(2))
+    assert numbers_in(cache, 1, 2, 3) == [1, 2]
+    assert not caplog.records
+
+
+def test_what_was_used_in_the_future_is_no_more_recent_than_the_rest(tmp_path, monkeypatch):
+    """A clock that was wrong once would else keep what was used then, and throw all newer entries away."""
+    cache = FeatureCache(tmp_path, limit_bytes=100_000)
+    now = time.time()
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "time", lambda: now + 10**9)
+        cache.put_many("net", digests(*range(10)), vectors(10, 1000))
+    assert numbers_in(cache, 3) == [3]  # used now, by a clock that is right
+    number = 10
+    while cache.stats().entries == number:
+        cache.put_many("net", digests(number), vectors(1, 1000))
+        number += 1
+    left = numbers_in(cache, *range(number))
+    assert left[0] == 3
+    assert set(range(10, number)) < set(left)
+
+
+# Any byte
+
+
+def changed(cache: FeatureCache, whole: bytes, position: int, value: int) -> FeatureCache:
+    """A cache whose file differs from `whole` in one byte."""
+    cache_module._unlink(cache.path)
+    cache.path.write_bytes(whole[:position] + bytes([value]) + whole[position + 1 :])
+    return FeatureCache(cache.path.parent, limit_bytes=len(whole))
+
+
+def positions(whole: bytes) -> list[int]:
+    """Some of the head of the file, of the text of its tables, and of the rest."""
+    text = whole.index(b"CREATE TABLE entries")
+    rest = np.random.default_rng(2).integers(100, len(whole), 20).tolist()
+    return [18, 19, 60, 63, *range(0, 100, 5), *range(text - 20, text + 160, 6), *rest]
+
+
+def test_no_changed_byte_stops_the_work_or_gives_a_wrong_vector(cache):
+    values = vectors(12, 100)
+    cache.put_many("net", digests(*range(12)), values)
+    whole = cache.path.read_bytes()
+    for position in positions(whole):
+        used = changed(cache, whole, position, 255 - whole[position])
+        for digest, vector in used.get_many("net", digests(*range(12))).items():
+            assert vector.tobytes() == values[int.from_bytes(digest, "big")].tobytes()
+        used.put_many("net", digests(99), values[:1])
+        used.stats()
+        used.delete_many(None, digests(1))
+        again = FeatureCache(cache.path.parent)
+        many = [bytes([first]) * 32 for first in range(0, 256, 32)]  # a wrong index can miss some
+        again.put_many("net", many, values[:8])
+        assert again.get_many("net", many), f"byte {position} made it useless"

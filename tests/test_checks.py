@@ -69,7 +69,7 @@ def tiny() -> Backbone:
     kept["pos_embed"] = resample_abs_pos_embed(kept["pos_embed"].float(), [2, 2])
     network.load_state_dict(kept)
     preprocessing = Preprocessing((16, 16), (16, 16), "squash", "bicubic")
-    return timm_backbone(network, preprocessing, name="tiny", spec={})
+    return timm_backbone(network, preprocessing, name="tiny", spec=None)
 
 
 @pytest.fixture(scope="module")

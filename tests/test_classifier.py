@@ -18,7 +18,7 @@ from layup.classifier import DiscriminantClassifier, HeldOutRidgeClassifier
 from layup.error_search import search_lambda_by_error
 from layup.errors import ForgetError, InputError, MismatchError, UnknownNameError
 from layup.lambda_search import search_lambda
-from layup.statistics import GramStatistics
+from layup.statistics import SUMMABLE, GramStatistics
 
 ESTIMATORS = [
     *(RidgeClassifier(lam, balance=b) for lam in ("search", "gcv", 0, 1.0) for b in (False, True)),
@@ -42,6 +42,62 @@ def rng() -> np.random.Generator:
 def each() -> Any:
     """Every kind of classifier, under its own name."""
     return pytest.mark.parametrize("model", [clone(model) for model in ESTIMATORS], ids=repr)
+
+
+# ---- features of any size, or a sentence
+
+
+def precision_of(model: Any) -> str:
+    return model.get_params().get("precision", "float64")
+
+
+@each()
+@pytest.mark.parametrize("dim", [8, 60])
+@pytest.mark.parametrize("end", [0, 1])
+def test_features_near_the_limits_are_learned_and_answered(
+    model: Any, end: int, dim: int, rng: np.random.Generator
+) -> None:
+    """By lessons and in a stream; with a given λ of another size, answers may be wrong, but are answers."""
+    x, y = oracle.blobs(rng, [9, 8, 10], dim, spread=0.1)
+    x *= SUMMABLE[precision_of(model)][end] * (20 if end == 0 else 0.05)
+    model = clone(model).fit(x, y)
+    for i in range(6):
+        assert np.isfinite(model.scores(x)).all()
+        model.partial_fit(x[i : i + 1], y[i : i + 1])
+    if end == 1 or model.get_params().get("lam") in ("gcv", 0, None):
+        assert model.predict(x).tolist() == y.tolist()
+
+
+@each()
+@pytest.mark.parametrize("size", [1e-160, 1e-70, 1e70, 1e200])
+def test_features_whose_squares_overflow_or_vanish_are_neither_learned_nor_answered(
+    model: Any, size: float, rng: np.random.Generator
+) -> None:
+    x, y = oracle.blobs(rng, [9, 8, 10], 8)
+    model = clone(model)
+    with pytest.raises(InputError, match=f"squares of features must fit into {precision_of(model)}"):
+        model.fit(size * x, y)
+    with pytest.raises(NotFittedError):
+        model.predict(x)
+    model.partial_fit(x[:, :5], y)  # as many values as there are, not as were refused
+    before = model.scores(x[:, :5])
+    for call in (model.predict, model.scores, model.decision_function):
+        with pytest.raises(InputError, match="squares of features must fit"):
+            call(size * x[:, :5])
+    for verb in (model.partial_fit, model.revert):
+        with pytest.raises(InputError, match="squares of features must fit"):
+            verb(size * x[:, :5], y)
+    np.testing.assert_array_equal(model.scores(x[:, :5]), before)
+
+
+@each()
+def test_samples_of_zeros_and_of_some_zeros_are_learned_and_answered(model: Any) -> None:
+    x = np.maximum(0, np.random.default_rng(1).normal(size=(24, 8)))  # as a network with ReLU gives
+    x[:4] = 0
+    x[5] *= 1e-12
+    x[6, 1:] *= 1e-200
+    model = clone(model).fit(x, list("abc") * 8)
+    assert np.isfinite(model.scores(x)).all()
 
 
 # ---- any label, at any time

@@ -25,6 +25,7 @@ from rich.console import Console
 
 from commands import Result
 from layup import FeatureCache, FirstSession, LayUP, __version__, console, memory, storage
+from layup.texts import has_controls
 from photos import counts_in, digits, name, write_photos
 
 NANO = ("--backbone", "vit-nano", "--lam", "1")
@@ -113,10 +114,19 @@ def test_many_classes_of_few_photos_give_no_warnings(tmp_path, ok):
     assert ok("learn", tmp_path / "many", "--to", tmp_path / "m.layup", "--backbone", "vit-nano").err == ""
 
 
+def test_images_larger_than_memory_are_refused_before_a_network_is_built(here, refused, monkeypatch):
+    monkeypatch.setattr(memory, "available", lambda: 20 * 10**9)
+    says = ["20000 × 20000 pixels would take", "What would fit: a smaller input size."]
+    refused("learn", "first", "--to", "new.layup", "--input-size", "20000", says=says)
+    monkeypatch.setattr(memory, "available", lambda: 8 * 10**8)
+    refused("learn", "first", "--to", "new.layup", "--input-size", "500", says=["a batch in the network"])
+    assert not Path("new.layup").exists()
+
+
 def test_learning_what_would_not_fit_is_refused_and_changes_nothing(here, refused, monkeypatch):
     before = (here / "m.layup").read_bytes()
-    monkeypatch.setattr(memory, "available", lambda: 1_000_000)
-    says = ["This lesson would take about", "1.0 MB are free"]
+    monkeypatch.setattr(memory, "available", lambda: 25_000_000)
+    says = ["This lesson would take about", "25.0 MB are free"]
     refused("learn", "second", "--to", "m.layup", says=says)
     assert (here / "m.layup").read_bytes() == before
 
@@ -372,6 +382,77 @@ def test_bad_photos_are_skipped_and_named(here, ok, refused):
     assert counts_in(here / "m.layup") == FIRST
 
 
+def bad_entries(folder):
+    """A folder of photos among which is everything that is no photo, by what is said of it."""
+    here = folder / name(2)
+    (here / "a").symlink_to("b")
+    (here / "b").symlink_to("a")
+    (here / "gone.png").symlink_to("nowhere")
+    (here / "up").symlink_to("..")
+    os.mkfifo(here / "pipe.png")
+    (folder / os.fsdecode(b"caf\xe9")).mkdir()
+    (folder / "\x1b[2J").mkdir()
+    for odd in (os.fsdecode(b"caf\xe9"), "\x1b[2J"):
+        shutil.copy(here / "020.png", folder / odd)
+    (folder / "unmounted").symlink_to("nowhere")
+    return {
+        f"{name(2)}/a": "Too many levels of symbolic links",
+        f"{name(2)}/b": "Too many levels of symbolic links",
+        "gone.png": "no such file",
+        "pipe.png": "not a regular file",
+        "caf\\\\udce9": "cannot be a label",
+        "\\\\x1b\\[2J": "cannot be a label",
+        "unmounted": "no such file",
+    }
+
+
+def test_one_bad_entry_does_not_stop_the_others(here, ok, refused):
+    photos = here / "second"
+    (photos / name(2) / "020.png").rename(photos / name(2) / os.fsdecode(b"2\xff0\n.png"))
+    shutil.copy(here / "first" / name(0) / "000.png", photos / name(2) / "020.png")
+    reasons = bad_entries(photos)
+    total = 6 + 2 + len(reasons)
+    for command in (
+        ("learn", "second", "--to", "m.layup"),
+        ("evaluate", "m.layup", "second"),
+        ("forget", "m.layup", "second"),
+    ):
+        refused(*command, "--strict", says=["Cannot use 'second/"])
+        done = ok(*command)
+        assert f"Skipped {len(reasons)} of {total} files" in done.err
+        for entry, reason in reasons.items():
+            assert re.search(rf"{entry}'.*{reason}", done.err), entry
+        assert not has_controls((done.out + done.err).replace("\n", ""))
+    assert counts_in(here / "m.layup") == FIRST
+
+
+def test_photos_whose_names_are_not_utf8_are_answered(here, ok, monkeypatch):
+    photo = here / "odd" / os.fsdecode(b"=caf\xe9\n\x1b[2J.png")
+    photo.parent.mkdir()
+    shutil.copy(here / "first" / name(0) / "000.png", photo)
+    done = ok("predict", "m.layup", "odd")
+    assert r"odd/=caf\udce9\n\x1b[2J.png" in done.out
+    (answer,) = json.loads(ok("predict", "m.layup", "odd", "--json").out)
+    assert os.fsencode(answer["path"]) == b"odd/=caf\xe9\n\x1b[2J.png"
+    monkeypatch.chdir(photo.parent)
+    printed = ok("predict", "../m.layup", photo.name, "--csv").out
+    _, row = csv.reader(io.StringIO(printed))
+    assert row[:2] == [r"'=caf\udce9\n\x1b[2J.png", name(0)]
+    assert not has_controls(printed.replace("\n", "") + done.out.replace("\n", ""))
+
+
+def test_folders_by_any_name(here, ok, monkeypatch):
+    (here / "link").symlink_to("first")
+    expected = [answer["label"] for answer in json.loads(ok("predict", "m.layup", "first", "--json").out)]
+    assert len(expected) == 9
+    monkeypatch.chdir(here / "first")
+    for folder in (".", "../first", "../link", "../link/.", here / "link", "../second/../first"):
+        answers = json.loads(ok("predict", "../m.layup", folder, "--json").out)
+        assert [answer["label"] for answer in answers] == expected
+        assert all(Path(answer["path"]).exists() for answer in answers)
+        ok("evaluate", "../m.layup", folder)
+
+
 # What goes wrong
 
 
@@ -496,8 +577,7 @@ def test_files_that_are_no_models(here, refused):
         ]
         if content is not None:
             commands.append(("learn", "second", "--to", file))
-        if "bit" not in file:  # `info` does not read the arrays, so as to answer at once
-            commands.append(("info", file))
+        commands.append(("info", file))
         for command in commands:
             refused(*command, says=[file, says])
         assert not Path("new.layup").exists()
@@ -510,10 +590,57 @@ def test_targets_that_cannot_be_written(here, refused, ok):
     refused("learn", "first", "--to", "first", *NANO, says=["first"])
     ok("learn", "second", "--to", "other.layup", *NANO)
     refused("merge", "m.layup", "other.layup", "--to", "m.layup/x.layup", says=["m.layup/x.layup"])
-    for picture in ("m.layup/x.png", "x.docx"):  # what was measured is shown all the same
-        refused("evaluate", "m.layup", "test", "--picture", picture, says=[picture], shows="Accuracy")
-    refused("demo", "--out", "m.layup/demo", says=["m.layup/demo"])
     assert counts_in(here / "m.layup") == FIRST
+
+
+BAD_TARGETS = ["", ".", "/", "first", "nowhere/m.layup", "m.layup/x.layup", "pipe", "/proc/m.layup"]
+
+
+@pytest.fixture
+def no_photo_is_read(monkeypatch):
+    """Nothing may take long before a path is refused."""
+
+    def read(*_):
+        raise AssertionError("a photo was read")
+
+    for function in ("image_digest", "open_image"):
+        monkeypatch.setattr(f"layup.features.{function}", read)
+    monkeypatch.setattr("layup.demo.digits_scenario", read)
+
+
+@pytest.mark.usefixtures("no_photo_is_read")
+@pytest.mark.parametrize("target", BAD_TARGETS)
+def test_a_target_that_cannot_be_written_is_refused_before_the_work(here, refused, target):
+    os.mkfifo("pipe")
+    shutil.copy("m.layup", "other.layup")
+    before = {file.name for file in here.iterdir()}
+    # Root may write anywhere, it is said: then it is noticed when the lock is made.
+    says = [f"'{Path(target)}'" if target.startswith("/proc") else f"Cannot write '{Path(target)}'"]
+    refused("learn", "second", "--to", target, *NANO, says=says)
+    refused("merge", "m.layup", "other.layup", "--to", target, says=says)
+    refused("evaluate", "m.layup", "test", "--picture", target, says=says)
+    assert {file.name for file in here.iterdir()} == before
+
+
+@pytest.mark.usefixtures("no_photo_is_read")
+def test_a_picture_or_a_folder_that_cannot_be_made_is_refused_before_the_work(here, refused):
+    refused("evaluate", "m.layup", "test", "--picture", "x.docx", says=["x.docx", "png"])
+    for folder in ("m.layup", "m.layup/demo", "/proc/demo"):
+        refused("demo", "--out", folder, says=[folder])
+    refused("demo", "--out", "/proc/self", says=["/proc/self"])
+
+
+def test_a_pipe_is_no_model(here, refused):
+    os.mkfifo("pipe")
+    for command in (
+        ("info", "pipe"),
+        ("predict", "pipe", "test"),
+        ("evaluate", "pipe", "test"),
+        ("merge", "m.layup", "pipe", "--to", "new.layup"),
+        ("learn", "second", "--to", "new.layup", *NANO, "--weights", "pipe"),
+    ):
+        refused(*command, says=["pipe"])
+    refused("forget", "pipe", "first", says=["pipe", "not a file"])
 
 
 def test_forgetting_what_was_not_learned(here, refused):
@@ -660,6 +787,23 @@ def test_two_lessons_at_once_are_both_learned(here):
     assert len(LayUP.load("m.layup").lessons) == 3
 
 
+def test_a_model_that_came_while_merge_waited_is_not_overwritten(here):
+    """Whether it exists is looked at under the lock, or a `layup learn` in between would be lost."""
+    model = LayUP("vit-nano", lam=1.0, cache=False)
+    model.save("other.layup")
+    model.learn(digits(5, 3), ["five"] * 3)
+    with storage.locked("new.layup"):
+        merge = script("merge", "m.layup", "other.layup", "--to", "new.layup", cwd=here)
+        said = merge.stderr.readline()
+        model.save("new.layup")  # as `layup learn` does, which has the lock
+    result = finished(merge)
+    assert result.code == 1
+    assert "'new.layup' exists already" in result.err
+    assert counts_in(here / "new.layup") == {"five": 3}
+    assert f"'new.layup' is in use by process {os.getpid()} on " in said
+    assert re.search(r", since \d{4}-", said)
+
+
 # Killed
 
 OLD, NEW = FIRST, {name(0): 7, name(1): 4, name(2): 5}
@@ -777,6 +921,32 @@ def test_the_whole_command_killed(shelf, tmp_path):
     duration = time.monotonic() - began
     with ThreadPoolExecutor(2) as two_at_a_time:
         list(two_at_a_time.map(killed, [0.5, 0.8, 0.95, 1.05]))
+
+
+def children(process):
+    with contextlib.suppress(FileNotFoundError):
+        return list(map(int, Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()))
+    return []
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc")
+@pytest.mark.parametrize("later", [0, 0.5])
+def test_a_killed_worker_loses_nothing(here, later):
+    """As the system does when memory runs out: while it reads, and while the network computes."""
+    write_photos(here / "many", {3: 170, 4: 170})
+    before = Path("m.layup").read_bytes()
+    process = script("learn", "many", "--to", "m.layup", "--workers", "2", cwd=here)
+    while process.poll() is None and len(children(process)) < 2:
+        time.sleep(0.005)
+    time.sleep(later)
+    os.kill(children(process)[0], signal.SIGKILL)
+    result = finished(process)
+    assert result.code == 1
+    assert re.fullmatch(r"Error: A process that decodes images was killed.* --workers 0\.\n", result.err)
+    assert Path("m.layup").read_bytes() == before
+    known = FeatureCache().stats().entries
+    assert known % 32 == 0
+    assert known < 340
 
 
 def test_learning_the_same_photos_again_is_remarked(here, ok):

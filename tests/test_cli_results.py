@@ -12,6 +12,7 @@ from PIL import Image
 
 from fake_records import fake_record
 from layup.results import SCHEMA
+from layup.texts import has_controls, printable
 
 SEEDS = (1993, 1994, 1995)
 
@@ -157,6 +158,26 @@ def test_csv_on_the_screen_or_in_a_file(results, ok, tmp_path):
     assert "average_accuracy" not in fewer.out
     both = ok("compare", results, "--csv", file, "--json")
     assert len(json.loads(both.out)) == 3
+
+
+def test_names_in_records_are_shown_and_neither_obeyed_nor_computed(tmp_path, ok):
+    title, formula = "\x1b]0;owned\x07", "=cmd|' /C calc'!A0"
+    records = (fake_record(f"[red]{title}\u202e", dataset=formula), fake_record(formula, dataset=formula))
+    folder = put(tmp_path / "odd", *records)
+    shown = printable(f"[red]{title}\u202e")
+    for done in (ok("compare", folder), ok("compare", folder, "--against", "1")):
+        assert not has_controls((done.out + done.err).replace("\n", ""))
+        assert shown in done.out
+        assert formula in done.out
+    exported = ok("compare", folder, "--csv", "-").out
+    assert not has_controls(exported.replace("\n", ""))
+    lines = list(csv.DictReader(io.StringIO(exported)))
+    assert {line["run.method"] for line in lines} == {shown, f"'{formula}"}
+    assert all(line["run.dataset"] == f"'{formula}" for line in lines)
+    assert all(float(line["forgetting"]) == float(line["forgetting"].strip("'")) for line in lines)
+    ok("compare", folder, "--csv", tmp_path / "t.csv")
+    assert (tmp_path / "t.csv").read_text() == exported
+    assert len(json.loads(ok("compare", folder, "--json").out)) == 2
 
 
 # Plot

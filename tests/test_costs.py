@@ -99,7 +99,7 @@ def test_counts_are_those_of_real_networks(name: str, setup: Setup):
             network,
             Preprocessing((224, 224), (224, 224), "squash"),
             name=name,
-            spec={},
+            spec=None,
             device=torch.device("meta"),
         )
         adapted = AdaptedBackbone(base, AdaptFormer(width=setup.bottleneck))

@@ -34,6 +34,7 @@ from layup.datasets import digits as digits_module
 from layup.datasets.dataset import Contents
 from layup.datasets.folders import read_parts, split
 from layup.errors import InputError, UnknownNameError
+from layup.texts import has_controls
 
 NAMES = (
     "cifar100",
@@ -1123,6 +1124,21 @@ def test_a_dataset_that_cannot_even_be_listed(tmp_path):
     report = check_dataset("cub200", tmp_path)
     assert "no class folders" in problems(report)
     assert (report.folder, report.layout, report.train) == (root, "cub", 0)
+
+
+def test_names_that_can_be_no_labels_are_reported(tmp_path, layup, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    root = tree(tmp_path / "photos", classes=("a", "b"))
+    for odd in (os.fsdecode(b"caf\xe9"), "\x1b[2J"):
+        put(root, f"train/{odd}/1.png", f"test/{odd}/2.png", content=PNG)
+    text = problems(check_dataset(f"folder:{root}"))
+    assert "caf\\udce9': this folder's name" in text
+    assert "x1b[2J': this folder's name" in text
+    assert not has_controls(text.replace("\n", ""))
+    assert layup("datasets", "check", f"folder:{root}").code == 1
+    done = layup("run", "--dataset", f"folder:{root}", "--method", "nmc", "--backbone", "vit-nano")
+    assert done.code == 1
+    assert "cannot be a label" in done.err
 
 
 def test_listed_files_that_are_not_there(tmp_path):

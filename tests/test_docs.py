@@ -72,11 +72,19 @@ def test_commands_in_the_text_exist(page: Path) -> None:
             assert not word.startswith("--") or word in options, f"{page.name} shows `layup {command}`"
 
 
+def headings(page: Path) -> list[str]:
+    """The names by which a page's headings can be linked to."""
+    titles = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return [re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles]
+
+
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)]+)\)", page.read_text()):
         if not target.startswith(("http://", "https://")):
-            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+            file, _, heading = target.partition("#")
+            assert (page.parent / file).exists(), f"{page.name} links to {target}"
+            assert not heading or heading in headings(page.parent / file), f"{page.name} links to {target}"
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=name)

@@ -98,7 +98,7 @@ def test_engines_agree_on_what_comes_with_layup(name, engine):
 def test_engines_agree_on_convolutions_of_many_kinds(name, engine):
     torch.manual_seed(0)
     network = timm.create_model(name, num_classes=0)
-    backbone = timm_backbone(network, Preprocessing((64, 64), (64, 64), "squash"), name=name, spec={})
+    backbone = timm_backbone(network, Preprocessing((64, 64), (64, 64), "squash"), name=name, spec=None)
     assert_same(backbone, engine, batch_for(backbone))
 
 

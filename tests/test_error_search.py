@@ -7,6 +7,7 @@ import pytest
 
 import oracle
 from layup.error_search import WIDE_LAMBDAS, ErrorSearch, search_lambda_by_error
+from layup.errors import InputError
 
 SHAPES = {"few samples": ([7, 9, 8], 60), "as many": ([10, 5, 5], 20), "many samples": ([30, 45, 25], 12)}
 
@@ -68,6 +69,13 @@ def test_the_seed_cuts_the_lesson() -> None:
     x, y = oracle.blobs(np.random.default_rng(11), [13, 11], dim=10, spread=2.0)
     first, again, other = (search_lambda_by_error(x, y, seed) for seed in (0, 0, 1))
     assert first == again != other
+
+
+@pytest.mark.parametrize("dim", [6, 60])
+def test_features_that_overflow_end_the_search_in_a_sentence(dim: int) -> None:
+    x, y = oracle.blobs(np.random.default_rng(1), [8, 8], dim)
+    with pytest.raises(InputError, match="not finite numbers"):
+        search_lambda_by_error(1e200 * x, y, 0)
 
 
 def test_fewer_than_five_samples_cannot_be_cut() -> None:

@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -820,6 +821,27 @@ def test_an_unfinished_run_is_not_taken_for_a_finished_one(make):
     assert progress["records"][""]["summary"] is None
 
 
+def test_who_has_to_wait_for_a_run_is_told_for_whom(make):
+    place = begun(make, method="nmc")
+    told, held, free = [], threading.Event(), threading.Event()
+
+    def hold():
+        with storage.locked(place):
+            held.set()
+            free.wait(60)
+
+    def on_wait(holder):
+        told.append(holder)
+        free.set()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait(60)
+    assert len(list(make("nmc").go(on_wait=on_wait)))
+    thread.join(60)
+    assert [who.split(" on ")[0] for who in told] == [f"process {os.getpid()}"]
+
+
 @pytest.mark.parametrize(
     "damage",
     [
@@ -828,6 +850,7 @@ def test_an_unfinished_run_is_not_taken_for_a_finished_one(make):
         lambda place: (place / "progress.json").write_bytes(b"\xff\xfe\x00"),
         lambda place: (place / "progress.json").write_text("[]"),
         lambda place: (place / "progress.json").write_text("{}"),
+        lambda place: (place / "progress.json").write_text("[" * 100_000),
         lambda place: (place / "progress.json").write_text('{"records": {}, "learner": "learner-2.layup"}'),
         lambda place: (place / "progress.json").write_text('{"records": [], "learner": "learner-2.layup"}'),
         lambda place: (place / "progress.json").write_text('{"records": {"": 3}, "learner": 3}'),

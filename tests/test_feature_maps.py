@@ -8,9 +8,10 @@ import torch
 from torch import nn
 
 from layup import Backbone, NoCache, Preprocessing, load_backbone
+from layup.backbones import BATCH
 from layup.errors import InputError
 from layup.feature_maps import Joined, Projected
-from layup.features import BATCH, EMBEDDING, Extractor
+from layup.features import EMBEDDING, Extractor
 from photos import crops
 
 IMAGES = crops(5)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -16,10 +19,10 @@ from rich.console import Console
 from torch import nn
 
 from layup import progress
-from layup.backbones import Backbone, Preprocessing, load_backbone
+from layup.backbones import BATCH, Backbone, Preprocessing, load_backbone
 from layup.cache import FeatureCache, NoCache
 from layup.errors import LayupError
-from layup.features import BATCH, EMBEDDING, Extractor, worker_count
+from layup.features import EMBEDDING, Extractor, read_ahead, worker_count
 from layup.images import open_image
 from photos import crops, digits, lesson
 
@@ -186,6 +189,22 @@ def test_bad_files_are_skipped_and_reported_with_place_and_reason(nano, files, w
     assert found.forwarded == len(good) == len(found.digests)
 
 
+def test_a_file_that_vanishes_while_it_is_read(nano, files):
+    class Vanishing(list):
+        def __getitem__(self, place):
+            path = super().__getitem__(place)
+            if place == 1:
+                if path in asked:
+                    path.unlink()
+                asked.add(path)
+            return path
+
+    asked = set()
+    found = Extractor(nano).extract(Vanishing(files[:3]))
+    assert found.kept.tolist() == [0, 2]
+    assert [(bad.index, "no such file" in bad.reason) for bad in found.bad] == [(1, True)]
+
+
 def test_all_bad(nano, tmp_path):
     found = Extractor(nano).extract([tmp_path / "a.jpg", tmp_path / "b.jpg"])
     assert found.rows.shape == (0, 13 * 128)
@@ -343,9 +362,89 @@ def test_files_of_many_photos_are_decoded_by_several_processes(files):
     assert worker_count(files) == 0
     assert worker_count(files * 4) == min(4, os.cpu_count())
     assert worker_count(crops(3) * 100) == 0
+    assert worker_count(files * 4, 1) == worker_count(crops(3), 1) == 1
+
+
+def test_open_files_are_read_by_one_process(files):
+    """Processes share the place in a file where the next one reads."""
+    with files[0].open("rb") as file:
+        assert worker_count([*files * 4, file]) == worker_count([*files * 4, file], 2) == 0
 
 
 def test_a_killed_worker_is_a_sentence(nano, files, monkeypatch):
     monkeypatch.setattr("layup.features.open_image", lambda _: os.kill(os.getpid(), signal.SIGKILL))
     with pytest.raises(LayupError, match=r"killed.*workers=0"):
         Extractor(nano, cache=NoCache(), workers=1).extract(files)
+
+
+class Sizes:
+    """A dataset that gives so many bytes for each batch, and opens no image."""
+
+    images = ("a.jpg",)
+
+    def __init__(self, size):
+        self.size = size
+
+    def __getitems__(self, places):
+        return bytes(self.size)
+
+
+BATCHES = [[place] for place in range(60)]
+
+
+def read_with_a_killed_worker(size, moment):
+    """Read on after one of two workers was killed."""
+    others = set(multiprocessing.active_children())
+    stream = read_ahead(Sizes(size), BATCHES, 2)
+    for _ in range(moment):
+        next(stream)
+    time.sleep(0.2)  # until the pipe is full
+    worker = (set(multiprocessing.active_children()) - others).pop()
+    os.kill(worker.pid, signal.SIGKILL)
+    for _ in range(20):  # what is computed meanwhile: PyTorch would raise here
+        time.sleep(0.01)
+    list(stream)
+
+
+@pytest.mark.parametrize("moment", [1, 3, 20])
+@pytest.mark.parametrize("size", [10, 5_000_000], ids=["whole", "half"])
+def test_a_worker_killed_while_computing_is_noticed_when_reading_on(size, moment):
+    """With large batches it is killed amid sending one: the rest of that would be waited for."""
+    with pytest.raises(LayupError, match=r"decodes images was killed.*workers=0"):
+        read_with_a_killed_worker(size, moment)
+
+
+def test_a_killed_worker_of_another_thread_is_noticed_there():
+    list(read_ahead(Sizes(1), BATCHES, 1))  # PyTorch has its handler of signals in the main thread now
+    with ThreadPoolExecutor(1) as thread:
+        reading = thread.submit(read_with_a_killed_worker, 5_000_000, 2)
+        while not reading.done():
+            time.sleep(0.01)
+        assert isinstance(reading.exception(), LayupError)
+
+
+def test_workers_that_end_well_are_not_taken_for_killed():
+    for _ in range(5):
+        assert len(list(read_ahead(Sizes(100_000), BATCHES, 2))) == len(BATCHES)
+    stream = read_ahead(Sizes(100_000), BATCHES, 2)
+    next(stream)
+    stream.close()  # before the end
+
+
+def test_processes_that_cannot_be_started_are_a_sentence(monkeypatch):
+    def fork():
+        raise OSError(12, "Cannot allocate memory")
+
+    monkeypatch.setattr(os, "fork", fork)
+    with pytest.raises(LayupError, match=r"could not be started.*workers=0"):
+        list(read_ahead(Sizes(1), BATCHES, 2))
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_other_errors_stay_what_they_are(monkeypatch, workers):
+    def fail(*_):
+        raise ZeroDivisionError("a mistake of ours")
+
+    monkeypatch.setattr(Sizes, "__getitems__", fail)
+    with pytest.raises(ZeroDivisionError):
+        list(read_ahead(Sizes(1), BATCHES, workers))

@@ -28,7 +28,7 @@ OWN = Preprocessing((16, 16), (18, 18), "center", "bicubic", (0.5, 0.4, 0.3), (0
 def transformer(preprocessing=OWN):
     torch.manual_seed(0)
     network = VisionTransformer(img_size=16, patch_size=4, embed_dim=32, depth=2, num_heads=2, num_classes=0)
-    return timm_backbone(network, preprocessing, name="tiny", spec={})
+    return timm_backbone(network, preprocessing, name="tiny", spec=None)
 
 
 def convnet():

@@ -8,8 +8,11 @@ import os
 import struct
 import subprocess
 import sys
+import tempfile
 import warnings
+import zipfile
 import zlib
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -21,6 +24,7 @@ from PIL import Image, features
 
 from layup.errors import BadImageError, InputError
 from layup.images import class_folders, find_images, image_digest, open_image
+from layup.texts import has_controls, printable
 
 RNG = np.random.default_rng(0)
 PHOTO = RNG.integers(0, 256, (24, 32, 3), np.uint8)
@@ -471,7 +475,7 @@ def test_bad_arrays(array, reason):
             use(array)
 
 
-@pytest.mark.parametrize("nonsense", [None, 3, b"cat.jpg", [[1, 2]], {"a": 1}, object()])
+@pytest.mark.parametrize("nonsense", [None, 3, [[1, 2]], {"a": 1}, object()])
 def test_other_types(nonsense):
     for use in (open_image, image_digest):
         with pytest.raises(BadImageError, match=rf"{type(nonsense).__name__}.*Give a path"):
@@ -550,6 +554,94 @@ def test_different_pictures_have_different_digests():
     assert len({image_digest(each) for each in everything}) == len(everything)
 
 
+# Contents of files
+
+
+def contents(path: Path) -> Iterator[object]:
+    """Everything that holds the very bytes of a file."""
+    raw = path.read_bytes()
+    yield from (raw, bytearray(raw), memoryview(raw), memoryview(raw + raw)[: len(raw)], np.bytes_(raw))
+    yield io.BytesIO(raw)
+    with path.open("rb") as file, path.open("rb", buffering=0) as bare, path.open("r+b") as both:
+        yield from (file, bare, both)
+    with tempfile.NamedTemporaryFile() as named, tempfile.SpooledTemporaryFile() as spooled:
+        for each in (named, spooled):
+            each.write(raw)
+            yield each
+    with zipfile.ZipFile(path.with_suffix(".zip"), "w") as packed:
+        packed.write(path, "a.png")
+    with zipfile.ZipFile(path.with_suffix(".zip")) as packed, packed.open("a.png") as member:
+        yield member
+
+
+def test_contents_are_images_and_equal_to_the_file(tmp_path):
+    path = saved(tmp_path, smooth(), "a.png")
+    for source in contents(path):
+        np.testing.assert_array_equal(pixels(source), pixels(path), err_msg=repr(source))
+        assert image_digest(source) == image_digest(path)
+
+
+@pytest.mark.parametrize("position", [0, 7, 100_000])
+def test_an_open_file_is_left_as_it_was(tmp_path, position):
+    path = saved(tmp_path, smooth(), "a.png")
+    with path.open("rb") as file:
+        for source in (file, io.BytesIO(path.read_bytes())):
+            source.seek(position)
+            for use in (open_image, image_digest, open_image):
+                use(source)
+                assert source.tell() == position
+            source.seek(0)
+            assert source.read() == path.read_bytes()
+            assert not source.closed
+
+
+def test_bad_contents(tmp_path):
+    path = saved(tmp_path, smooth(), "a.png")
+    with path.open("rb") as closed, memoryview(b"123") as released:
+        pass
+    reading, writing = os.pipe()
+    with (
+        path.open(encoding="latin-1") as text,
+        (tmp_path / "b").open("wb") as unreadable,
+        os.fdopen(reading, "rb") as pipe,
+        os.fdopen(writing, "wb"),
+        tmp_path.joinpath("c").open("w+b") as empty,
+    ):
+        for source, reason in [
+            (b"", "bytes.*empty"),
+            (bytearray(), "bytearray.*empty"),
+            (io.BytesIO(), "BytesIO.*empty"),
+            (empty, "'.*c'.*empty"),
+            (text, "a.png.*opened as text.*'rb'"),
+            (io.StringIO("cat"), "StringIO.*opened as text"),
+            (closed, "a.png.*closed"),
+            (released, "memoryview.*released"),
+            (unreadable, "b'.*not open for reading"),
+            (pipe, "read only once.*read()"),
+        ]:
+            for use in (open_image, image_digest):
+                with pytest.raises(BadImageError, match=reason):
+                    use(source)
+        assert not text.closed
+        assert text.read(4) == "\x89PNG"
+    for source, reason in [
+        (b"notes on cats", "13 bytes.*not an image"),
+        (path.read_bytes()[:-40], "incomplete"),
+    ]:
+        with pytest.raises(BadImageError, match=reason):
+            open_image(source)
+
+
+def test_a_file_that_fails_while_it_is_read():
+    class Broken(io.BytesIO):
+        def read(self, *_):
+            raise OSError(5, "Input/output error")
+
+    for use in (open_image, image_digest):
+        with pytest.raises(BadImageError, match=r"Broken.*Input/output error"):
+            use(Broken(b"123"))
+
+
 # Folders
 
 
@@ -576,6 +668,129 @@ def test_find_images_follows_links_but_not_in_circles(tmp_path):
     (tmp_path / "photos/broken.jpg").symlink_to(tmp_path / "gone")
     found = [str(path.relative_to(tmp_path / "photos")) for path in find_images(tmp_path / "photos")]
     assert found == ["1.jpg", "broken.jpg", "more/2.jpg"]
+
+
+def names_below(folder: Path) -> list[str]:
+    return [str(path.relative_to(folder)) for path in find_images(folder)]
+
+
+def test_links_that_lead_in_circles_are_listed_as_what_cannot_be_opened(tmp_path):
+    touch(tmp_path, "1.jpg", "deep/2.jpg")
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    (tmp_path / "deep/self").symlink_to("self")
+    assert names_below(tmp_path) == ["1.jpg", "a", "b", "deep/2.jpg", "deep/self"]
+    for path in ("a", "deep/self"):
+        refused(tmp_path / path, "Too many levels of symbolic links")
+
+
+def test_links_upwards_are_not_followed(tmp_path):
+    touch(tmp_path, "photos/tabby/1.jpg", "photos/beagle/2.jpg")
+    for target in (tmp_path, tmp_path / "photos", "..", ".", tmp_path / "photos/tabby"):
+        up = tmp_path / "photos/tabby/up"
+        up.symlink_to(target)
+        assert names_below(tmp_path / "photos/tabby") == ["1.jpg"]
+        assert names_below(tmp_path / "photos") == ["beagle/2.jpg", "tabby/1.jpg"]
+        assert class_folders(tmp_path / "photos")[1] == ["beagle", "tabby"]
+        up.unlink()
+    for target in (tmp_path, tmp_path / "photos", "..", "."):
+        up = tmp_path / "photos/up"
+        up.symlink_to(target)
+        assert class_folders(tmp_path / "photos")[1] == ["beagle", "tabby"]
+        up.unlink()
+
+
+def test_a_folder_is_read_once_however_many_links_lead_to_it(tmp_path):
+    touch(tmp_path, "photos/z/1.jpg", "elsewhere/2.jpg", "elsewhere/in/3.jpg")
+    for name in ("b", "c"):
+        (tmp_path / "photos" / name).symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "photos/a").symlink_to("z")  # its own name goes before a link
+    (tmp_path / "photos/d").symlink_to("b")
+    (tmp_path / "photos/z/in").symlink_to(tmp_path / "elsewhere/in")
+    assert names_below(tmp_path / "photos") == ["b/2.jpg", "b/in/3.jpg", "z/1.jpg"]
+    (tmp_path / "link").symlink_to("photos")
+    assert names_below(tmp_path / "link") == names_below(tmp_path / "photos")
+    assert len(class_folders(tmp_path / "photos")[0]) == 10  # each class for itself
+
+
+@pytest.fixture
+def depths(tmp_path, monkeypatch):
+    """Make so many folders of this name within each other, the first in photos/tabby; gives the deepest."""
+
+    def made(name: str, levels: int) -> Path:
+        (tmp_path / "photos/tabby").mkdir(parents=True)
+        monkeypatch.chdir(tmp_path / "photos/tabby")
+        for _ in range(levels):
+            os.mkdir(name)  # noqa: PTH102 (and chdir: a path of all names would be too long)
+            os.chdir(name)
+        Path("1.jpg").touch()
+        return (tmp_path / "photos/tabby").joinpath(*[name] * levels, "1.jpg")
+
+    yield made
+    subprocess.run(["rm", "-r", tmp_path / "photos"], check=True)  # Python's way to remove them is recursive
+
+
+def test_folders_within_folders_without_end(tmp_path, depths):
+    photo = depths("d", 1200)
+    assert find_images(tmp_path) == class_folders(tmp_path / "photos")[0] == [photo]
+
+
+def test_folders_too_deep_for_a_path_are_listed_as_what_cannot_be_opened(tmp_path, depths):
+    depths("d" * 250, 20)
+    touch(tmp_path, "1.jpg")
+    first, deepest = find_images(tmp_path)
+    assert first == tmp_path / "1.jpg"
+    refused(deepest, "File name too long")
+
+
+def test_a_folder_that_cannot_be_read_is_listed_as_what_cannot_be_opened(tmp_path, monkeypatch):
+    touch(tmp_path, "beagle/1.jpg", "beagle/secret/2.jpg", "tabby/3.jpg")
+    closed = {str(tmp_path / "beagle/secret"), str(tmp_path / "tabby")}
+    scandir = os.scandir
+
+    def denied(path):  # whoever tests as root may read everything
+        if str(path) in closed:
+            raise PermissionError(13, "Permission denied")
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", denied)
+    paths, labels = class_folders(tmp_path)
+    assert [str(path.relative_to(tmp_path)) for path in paths] == ["beagle/1.jpg", "beagle/secret", "tabby"]
+    assert labels == ["beagle", "beagle", "tabby"]
+    for path in paths[1:]:
+        refused(path, "cannot be read (Permission denied)")
+
+
+@pytest.mark.parametrize("name", [b"caf\xe9", b"\x1b[2J", b"two\nlines", "\u202etabby".encode()])
+def test_a_class_folder_whose_name_is_no_label_is_one_bad_entry(tmp_path, name):
+    touch(tmp_path, "beagle/1.jpg", f"{os.fsdecode(name)}/2.jpg", f"{os.fsdecode(name)}/3.jpg")
+    folder = tmp_path / os.fsdecode(name)
+    paths, labels = class_folders(tmp_path)
+    assert sorted(zip(labels, paths, strict=True)) == sorted(
+        [("beagle", tmp_path / "beagle/1.jpg"), (printable(folder.name), folder)]
+    )
+    for use in (open_image, image_digest):
+        with pytest.raises(BadImageError, match=r"folder's name.*cannot be a label.*Rename") as caught:
+            use(folder)
+        assert repr(str(folder)) in str(caught.value)
+        assert not has_controls(str(caught.value))
+
+
+def test_a_class_that_is_a_broken_link_is_one_bad_entry(tmp_path):
+    touch(tmp_path, "beagle/1.jpg", "notes.txt")
+    (tmp_path / "tabby").symlink_to(tmp_path / "not mounted")
+    (tmp_path / "vole").symlink_to("vole")
+    paths, labels = class_folders(tmp_path)
+    assert labels == ["beagle", "tabby", "vole"]
+    assert paths[1:] == [tmp_path / "tabby", tmp_path / "vole"]
+
+
+def test_file_names_that_are_not_utf8(tmp_path):
+    path = tmp_path / "tabby" / os.fsdecode(b"\xff\n.png")
+    path.parent.mkdir()
+    smooth().save(path)
+    assert class_folders(tmp_path) == ([path], ["tabby"])
+    np.testing.assert_array_equal(pixels(path), np.asarray(smooth()))
 
 
 def test_class_folders(tmp_path):

@@ -75,3 +75,11 @@ def test_labels_are_always_different():
     assert len(set(found)) == 4
     assert "preset" in found[0] + found[1]
     assert labels([run(data="0123456789"), run(data="01234567xx")])[1].endswith("(2)")
+
+
+def test_values_of_any_kind_have_a_word() -> None:
+    """Records may come from anybody: a size of pixels that is no number is shown as it is."""
+    runs = [
+        {"method": "nmc", "backbone": {"name": "x", "pixels": pixels}} for pixels in ([64, [64]], [64, 64])
+    ]
+    assert labels(runs) == ["nmc 64×[64] px", "nmc 64 px"]

@@ -1,14 +1,18 @@
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from threadpoolctl import threadpool_limits
 
 import oracle
 from layup import lambda_search
+from layup.errors import InputError
 from layup.lambda_search import (
     LAMBDAS,
     LambdaSearch,
@@ -64,6 +68,92 @@ def test_search_sees_what_its_loop_by_loop_twin_sees(
         if found.weights is not None:
             weights = oracle.classifier(*past, found.best, balance)[1]
             np.testing.assert_allclose(found.weights, weights, rtol=1e-7, atol=1e-9)
+
+
+SIZES = ("one", "classes", "seen classes", "samples of a fold", "dimensions", "any")
+KINDS = [
+    *product(("few samples", "many samples"), SIZES, (False, True)),
+    *product(("folds apart",), ("classes", "any"), (False, True)),  # λ by λ: no size can coincide with theirs
+]
+"""How the search is to go, how many λ there are, and whether classes are balanced."""
+LEAD = 1e-6
+"""In parts of a score: well above the rounding of both twins, for λ from 1e-3 and sums of some thousands."""
+
+
+@dataclass
+class Case:
+    """A lesson, what was learned before it, and the λ and blocks to search: sizes that coincide."""
+
+    past: tuple[Any, Any] | None
+    x: Any
+    y: Any
+    layers: dict[str, int]
+    grid: list[float]
+
+    @classmethod
+    def drawn(cls, rng: np.random.Generator, classes: int, way: str, size: str) -> Case:
+        """Of so many classes; some may be in the history alone, and some be left out with their fold."""
+        counts = rng.choice([1, 2, 3], size=(2, classes), p=[0.6, 0.3, 0.1])
+        counts[0] *= rng.integers(2)
+        counts[1] *= (counts[0] == 0) | rng.integers(2, size=classes)
+        counts[1, rng.integers(classes)] = rng.integers(4, 7)
+        (past_x, past_y), (x, y) = (oracle.blobs(rng, each.tolist(), 200, spread=2.0) for each in counts)
+        fold = oracle.folds(y)[0]
+        known = [*past_y, *np.delete(y, fold)]
+        dim = {
+            "few samples": len(known) + rng.integers(1, 4),
+            "many samples": rng.integers(1, min(len(known), 30) + 1),
+            "folds apart": rng.integers(1, 40),
+        }[way]
+        count = {
+            "one": 1,
+            "classes": classes,
+            "seen classes": len({*known}),
+            "samples of a fold": len(fold),
+            "dimensions": dim,
+            "any": rng.integers(2, 18),
+        }[size]
+        first = int(rng.integers(dim)) if size == "any" else 0
+        layers = {"shallow": first, "deep": int(dim) - first} if first else {"all": int(dim)}
+        past = (past_x[:, :dim], past_y) if len(past_y) else None
+        return cls(past, x[:, :dim], y, layers, (10 ** rng.uniform(-3, 3, count)).tolist())
+
+    @property
+    def blocks(self) -> dict[str, list[str]]:
+        """Each layer alone, and all."""
+        return {**{name: [name] for name in self.layers}, "all": [*self.layers]}
+
+    def found(self, balance: bool) -> dict[str, LambdaSearch]:
+        history = GramStatistics(self.layers)
+        if self.past is not None:
+            history.update(*self.past)
+        return search_blocks(history, self.x, self.y, self.blocks, balance=balance, grid=self.grid)
+
+    def expected(self, block: str, balance: bool) -> tuple[dict[float, Fraction], float]:
+        """What the twin sees with these layers only, and by how much its answers lead."""
+        span = GramStatistics(self.layers).span(self.blocks[block])
+        past = None if self.past is None else (self.past[0][:, span], self.past[1])
+        return oracle.search_and_lead(past, self.x[:, span], self.y, balance, self.grid)
+
+
+@pytest.mark.parametrize("classes", range(1, 41))
+def test_no_coincidence_of_sizes_misleads_the_search(classes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is a matrix for each λ, and its sides are classes, samples or dimensions: any may be equal."""
+    rng = np.random.default_rng(classes)
+    clear = ambiguous = 0
+    with threadpool_limits(1):  # threads would wait for each other
+        for way, size, balance in KINDS:
+            monkeypatch.setattr(lambda_search, "LARGE_FOLD", 0.0 if way == "folds apart" else np.inf)
+            case = Case.drawn(rng, classes, way, size)
+            for block, found in case.found(balance).items():
+                expected, lead = case.expected(block, balance)
+                if lead > LEAD:
+                    assert found.accuracies == expected
+                    clear += 1
+                else:
+                    ambiguous += 1  # rounding may answer either way
+    assert clear >= len(KINDS)
+    assert ambiguous <= 2
 
 
 def test_every_way_of_searching_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,6 +226,20 @@ def test_large_features_and_small_lambdas_are_searched_as_their_singular_values_
         assert list(found.accuracies.values()) == list(expected.values())
         history.update(x, y)
         past = x, y
+
+
+@pytest.mark.parametrize("way", ["few samples", "many samples", "folds apart"])
+@pytest.mark.parametrize("balance", [False, True])
+def test_features_that_overflow_end_the_search_in_a_sentence(
+    way: str, balance: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lambda_search, "LARGE_FOLD", 0.0 if way == "folds apart" else np.inf)
+    dim = 60 if way == "few samples" else 6
+    x, y = oracle.blobs(np.random.default_rng(1), [8, 8], dim)
+    with pytest.raises(
+        InputError, match="not finite numbers" if way == "few samples" else "must fit into float64"
+    ):
+        search_lambda(GramStatistics(dim), 1e200 * x, y, balance=balance)
 
 
 def test_photos_that_come_twice_can_be_searched() -> None:

@@ -38,13 +38,13 @@ def test_the_machine_is_described_without_its_name_or_that_of_its_user() -> None
 def test_peak_memory_counts_what_is_gone_again_until_it_is_reset() -> None:
     machine.reset_peak_memory()
     before = machine.peak_memory()
-    large = np.ones(100 * MEGABYTE // 8)
+    large = np.ones(400 * MEGABYTE // 8)  # the system may take other memory away meanwhile
     del large
     during = machine.peak_memory()
     machine.reset_peak_memory()
     after = machine.peak_memory()
-    assert during - before > 80 * MEGABYTE
-    assert during - after > 80 * MEGABYTE
+    assert during - before > 200 * MEGABYTE
+    assert during - after > 200 * MEGABYTE
 
 
 def test_elsewhere_the_most_since_the_start_is_said_or_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from layup import memory
 from layup.errors import LayupError, MemoryShortage
-from layup.memory import Forecast, available, class_sums, learning, require
+from layup.memory import Forecast, available, require
 
 MB, GB = 10**6, 10**9
 
@@ -94,27 +94,6 @@ def test_a_forecast_is_the_sum_of_its_parts() -> None:
     found = Forecast({"G": 85 * MB, "λ search": 680 * MB, "labels": 1})
     assert found.total == 765 * MB + 1
     assert str(found) == "about 765.0 MB (G 85.0 MB, λ search 680.0 MB)"  # trifles are not shown
-
-
-def test_only_a_search_needs_more_for_more_samples(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "SOLVING", 1)  # so that the search is what takes most
-    plain = [learning(2000, 10, n, searched=False).total for n in (2_000, 200_000)]
-    assert plain[0] == plain[1]
-    searching = [learning(2000, 10, n, searched=True).total for n in (500, 2_000, 20_000, 200_000, 10**7)]
-    assert searching == sorted(searching)
-    assert searching[-2] == searching[-1]  # all else is on the disk
-    assert searching[1] > plain[0]
-    late = learning(2000, 10, 500, known=10**6, searched=True)
-    assert late.total > searching[0]  # there is more to factorise than the samples of the lesson
-
-
-def test_wider_features_more_classes_and_more_digits_need_more() -> None:
-    base = learning(2000, 10, 5000, searched=True).total
-    assert learning(2500, 10, 5000, searched=True).total > base
-    assert learning(2000, 500, 5000, searched=True).total > base
-    assert learning(2000, 10, 5000, searched=True, precision="float32").total < base
-    assert learning(2000, 10, 5000, searched=True, solved=500).total < base
-    assert class_sums(2000, 10, 5000).total < base / 5
 
 
 # ---- what is refused

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import sys
+from collections import deque
 from functools import partial
 
 import numpy as np
@@ -39,10 +41,11 @@ from layup.errors import (
     StorageError,
     UnknownNameError,
 )
+from layup.forecasts import learning
 from layup.images import open_image
 from layup.lambda_search import LAMBDAS
-from layup.memory import learning
 from layup.spool import Spool
+from layup.texts import has_controls
 
 import timm  # isort: skip  # after layup, which mends torchvision
 from photos import crops, digits, lesson, name
@@ -210,6 +213,15 @@ def test_it_learns_something(nano):
 
 
 # Learning
+
+
+def test_as_many_classes_as_lambdas_are_learned(nano):
+    images, classes = crops(5 * len(LAMBDAS)), [f"class {i:02}" for i in range(len(LAMBDAS))]
+    model = LayUP(nano, cache=False)
+    model.learn(images, [label for label in classes for _ in range(5)])
+    assert list(model.classes_) == classes
+    assert model.lambda_ in LAMBDAS
+    assert {*model.predict(images)} <= {*classes}
 
 
 def test_lessons_tell_what_they_did(make):
@@ -423,9 +435,10 @@ def test_labels_are_texts(make, labels):
     assert_unchanged(model, before)
 
 
-def test_one_text_is_not_a_list_of_labels(make):
-    with pytest.raises(InputError, match="'cat'"):
-        make().learn(digits(0, 3), "cat")
+@pytest.mark.parametrize("label", ["cat", np.array("cat"), 3, None])
+def test_one_label_is_not_a_list_of_labels(make, label):
+    with pytest.raises(InputError, match=r"Give a list of labels, one for each image, not (.*cat|3|None)"):
+        make().learn(digits(0, 3), label)
 
 
 @pytest.mark.parametrize("verb", ["learn", "forget"])
@@ -444,6 +457,11 @@ def single_images(folder):
     yield Image.fromarray(crops(1)[0])
     yield crops(1)[0]
     yield digits(0, 1)[0]
+    yield np.array(str(folder / "a.png"))
+    raw = (folder / "a.png").read_bytes()
+    yield from (raw, bytearray(raw), memoryview(raw), io.BytesIO(raw))
+    with (folder / "a.png").open("rb") as file:
+        yield file
 
 
 def test_one_image_is_not_a_list_of_images(make, tmp_path):
@@ -454,6 +472,137 @@ def test_one_image_is_not_a_list_of_images(make, tmp_path):
                 ask(image)
     with pytest.raises(InputError, match="not one Tensor"):
         model.predict(torch.zeros(3, 8, 8))
+    with pytest.raises(InputError, match="not one int"):
+        model.predict(3)
+
+
+class Series:
+    """Rows picked from a table, as pandas has them: numbers in brackets are names of rows, not places."""
+
+    def __init__(self, values):
+        self.values = dict(zip(range(7, 1000, 5), values, strict=False))
+        self.shape = (len(self.values),)
+
+    def __len__(self):
+        return len(self.values)
+
+    def __iter__(self):
+        return iter(self.values.values())
+
+    def __getitem__(self, row):
+        return self.values[row]
+
+
+class Lazy:
+    """Images that are made when asked for, as PyTorch's datasets are."""
+
+    def __init__(self, values):
+        self.values, self.asked = values, 0
+
+    def __len__(self):
+        return len(self.values)
+
+    def __getitem__(self, place):
+        self.asked += 1
+        return self.values[place]
+
+
+@pytest.mark.parametrize("kind", [iter, tuple, Series, Lazy, partial(map, lambda each: each), deque])
+def test_images_and_labels_come_in_whatever_gives_them_one_by_one(make, tmp_path, kind):
+    images, labels = FIRST
+    expected = make(FIRST)
+    paths = [tmp_path / f"{place:02}.png" for place in range(len(images))]
+    for image, path in zip(images, paths, strict=True):
+        Image.fromarray(image).save(path)
+    model = make((kind(paths), kind(labels)))
+    assert model.counts_ == expected.counts_
+    assert_same_sums(model, expected)
+    np.testing.assert_array_equal(model.predict(kind(paths)), expected.predict(images))
+    assert len(model.answer(kind(paths)).kept) == len(images)
+    model.forget(kind(paths[:2]), kind(labels[:2]))
+    assert sum(model.counts_.values()) == len(images) - 2
+    assert make((tmp_path.glob("*.png"), np.array(labels)), lam="search").counts_ == expected.counts_
+
+
+def test_images_that_are_made_when_asked_for_are_not_all_held(make):
+    lazy = Lazy(FIRST[0])
+    make((lazy, FIRST[1]))
+    assert lazy.asked == 2 * len(lazy)  # to be known, and to be read
+
+
+@pytest.mark.parametrize("unordered", [{"a.png": "cat"}, {"a.png"}, frozenset({"a.png"})])
+def test_what_has_no_order_is_refused(make, unordered):
+    model = make(FIRST)
+    for images, labels in ((unordered, ["cat"]), (["a.png"], unordered)):
+        with pytest.raises(InputError, match=rf"no {type(unordered).__name__}.*order"):
+            model.learn(images, labels)
+    with pytest.raises(InputError, match="order"):
+        model.predict(unordered)
+
+
+def encodings(folder, images):
+    """The same photos as paths, as bytes, in memory, and as open files that others have read a part of."""
+    paths = [folder / f"{place:02}.png" for place in range(len(images))]
+    for image, path in zip(images, paths, strict=True):
+        Image.fromarray(image).save(path)
+    yield paths
+    yield [path.read_bytes() for path in paths]
+    yield [memoryview(path.read_bytes()) for path in paths]
+    yield [io.BytesIO(path.read_bytes()) for path in paths]
+    files = [path.open("rb") for path in paths]
+    try:
+        for file in files:
+            file.read(9)
+        yield files
+        assert all(file.tell() == 9 for file in files)
+    finally:
+        for file in files:
+            file.close()
+
+
+def test_contents_of_files_are_learned_as_the_files_are(nano, tmp_path):
+    images, labels = lesson({0: 17, 1: 17})
+    models = []
+    for sources in encodings(tmp_path, images):
+        models.append(LayUP(nano, k=K, lam=1.0, cache=False, workers=2))
+        models[-1].learn(sources, labels)
+        assert models[-1].lessons == models[0].lessons
+        assert_same_sums(models[-1], models[0])
+        assert models[-1].predict(sources[:2]).tolist() == models[0].predict(images[:2]).tolist()
+
+
+def test_contents_of_files_share_the_cache_and_are_forgotten_as_the_files_are(nano, tmp_path):
+    paths, *others = encodings(tmp_path, FIRST[0])
+    model = LayUP(nano, k=K, lam=1.0)
+    model.learn(paths, FIRST[1])
+    for sources in others[:-1]:
+        assert model.extractor_.extract(sources).forwarded == 0
+    model.learn(SECOND[0], SECOND[1])
+    model.forget(others[0], FIRST[1])
+    assert sum(model.counts_.values()) == len(SECOND[0])
+
+
+def test_contents_of_files_can_be_adapted_to(nano, tmp_path):
+    session = FirstSession("vpt", epochs=1)
+    records = []
+    for sources in encodings(tmp_path, FIRST[0]):
+        model = LayUP(nano, k=K, lam=1.0, adapter=session)
+        model.learn(sources, FIRST[1])
+        records.append(model.backbone_.record["epochs"])
+    assert all(record == records[0] for record in records)
+
+
+@pytest.mark.parametrize(
+    "label", ["tab\x07by", "\x1b[2J", "caf\udce9", "two\nlines", "\u202ex", "\x9b", "\0"]
+)
+def test_labels_command_no_terminal(make, label):
+    model = make(FIRST)
+    before = snapshot(model)
+    for verb in (model.learn, model.forget):
+        with pytest.raises(InputError, match=r"control characters.*but one is '") as caught:
+            verb(digits(0, 2), ["fine", label])
+        assert not has_controls(str(caught.value))
+    assert_unchanged(model, before)
 
 
 def test_no_usable_image(make, tmp_path):
@@ -949,11 +1098,12 @@ def test_weights_may_move_but_not_change(tmp_path):
     model.save(tmp_path / "m.layup")
     first.rename(moved)
     with pytest.raises(StorageError, match=r"no file .*w\.safetensors"):
-        LayUP.load(tmp_path / "m.layup").predict(TEST[0])
+        LayUP.load(tmp_path / "m.layup", allow_backbone=True).predict(TEST[0])
     found = LayUP.load(tmp_path / "m.layup", weights=moved)
     np.testing.assert_array_equal(found.scores(TEST[0]), model.scores(TEST[0]))
     found.save(tmp_path / "m.layup")
-    np.testing.assert_array_equal(LayUP.load(tmp_path / "m.layup").scores(TEST[0]), model.scores(TEST[0]))
+    again = LayUP.load(tmp_path / "m.layup", allow_backbone=True)
+    np.testing.assert_array_equal(again.scores(TEST[0]), model.scores(TEST[0]))
     with pytest.raises(MismatchError, match="fingerprint"):
         LayUP.load(tmp_path / "m.layup", weights=other).predict(TEST[0])
 
@@ -1000,15 +1150,6 @@ def test_a_model_keeps_the_engine_that_learned(tmp_path):
     np.testing.assert_array_equal(loaded.scores(TEST[0]), model.scores(TEST[0]))
     loaded.forget(*SECOND)
     np.testing.assert_allclose(loaded.statistics_.gram, before, rtol=1e-12)
-
-
-def test_a_file_that_names_no_engine_is_of_the_usual_one(make, tmp_path):
-    make(FIRST).save(tmp_path / "m.layup")
-    header, arrays = storage.read(tmp_path / "m.layup", "model")
-    del header["backbone"]["engine"]
-    storage.write(tmp_path / "m.layup", "model", header, arrays)
-    old = LayUP.load(tmp_path / "m.layup")
-    assert (old.engine, old.backbone_.engine) == ("eager", "eager")
 
 
 def test_a_file_names_an_engine_that_is_loaded_with_its_backbone(tmp_path):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import warnings
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from PIL import Image
 from layup import plots
 from layup.errors import InputError, StorageError
 from layup.metrics import Band, band
+from layup.texts import printable
 
 SERIES = {"nearest mean": [1.0, 0.9, 0.8], "last layer": [1.0, 0.96, 0.95], "LayUP": [1.0, 0.99, 0.96]}
 
@@ -279,3 +282,44 @@ def test_nothing_to_compare_or_to_grow_is_a_sentence(tmp_path):
         plots.speedups(tmp_path / "p.png", {})
     with pytest.raises(InputError, match="no growth"):
         plots.growth(tmp_path / "p.png", {})
+
+
+# Names from outside
+
+
+ODD_NAMES = [
+    r"$\frac{",
+    "$x$",
+    "%s",
+    "_x",
+    "y" * 400,
+    "שלום",
+    "👩‍👩‍👧",
+    "a\x07b\x1b[2J",
+    "two\nlines",
+    "caf\udce9",
+]
+
+
+def comments(path):
+    """What was written in a picture, which SVG keeps as comments; it has to be sound XML."""
+    parser = ElementTree.XMLParser(target=ElementTree.TreeBuilder(insert_comments=True))
+    return [each.text.strip() for each in ElementTree.parse(path, parser).iter(ElementTree.Comment)]
+
+
+@pytest.mark.parametrize("ending", ["png", "svg"])
+@pytest.mark.parametrize("chart", ["confusion", "change", "tasks"])
+def test_names_are_drawn_as_they_are(chart, ending, tmp_path):
+    path = tmp_path / f"p.{ending}"
+    title = " ".join(name[:20] for name in ODD_NAMES)
+    shares = dict.fromkeys(ODD_NAMES, 0.5)
+    with warnings.catch_warnings(action="error"):
+        if chart == "confusion":
+            plots.confusion_matrix(path, ODD_NAMES, np.eye(len(ODD_NAMES), dtype=np.int64), title)
+        elif chart == "change":
+            plots.per_class_change(path, shares, shares, title)
+        else:
+            plots.over_tasks(path, {title: some_bands(ODD_NAMES)}, title)
+    if ending == "svg":
+        for name in ODD_NAMES:
+            assert any(text.startswith(printable(name)[:13]) for text in comments(path)), name

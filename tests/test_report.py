@@ -14,6 +14,7 @@ from layup.errors import InputError
 from layup.metrics import Interval
 from layup.report import EXAMPLE, LEGEND, Section, cell_text, html_page, letter, lettered, markdown, write
 from layup.suites.sheets import Cell, Line, Picture, Sheet, Shown
+from layup.texts import has_controls
 
 VOID = {"meta", "img", "br"}
 NOT_FOUND = "The dataset 'cub200' was not found."
@@ -218,6 +219,8 @@ def test_the_rest_in_markdown():
         ("A_T and _this_", "A_T and \\_this\\_"),
         ("R&D, &lt;", "R&D, \\&lt;"),
         ("two\n lines", "two lines"),
+        ("[see](https://x.test)", "[see\\](https://x.test)"),
+        ("![x][y]", "![x\\][y]"),
     ],
 )
 def test_nothing_is_taken_for_markdown(text, shown):
@@ -368,6 +371,14 @@ def test_all_files_are_written(tmp_path):
     assert page.read_text() == PAGE
     assert text.read_text() == TEXT
     assert sorted(path.name for path in (folder / "figures").iterdir()) == ["figure2.png", "figure2.svg"]
+
+
+def test_names_command_no_terminal(tmp_path):
+    sheet = Sheet(["x"], [Line("\x1b]0;owned\x07\u202e\udcff", ["1"])])
+    for path in write(tmp_path, "T", [], [Section("t", "T", "About.", Shown([sheet]))]):
+        text = path.read_text()
+        assert "\\x1b]0;owned\\x07\\u202e\\udcff" in text.replace("\\\\", "\\")
+        assert not has_controls(text.replace("\n", ""))
 
 
 def test_written_again_it_is_the_new_one(tmp_path):

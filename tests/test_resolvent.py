@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from layup.errors import InputError
 from layup.resolvent import BLOCK, Resolvent
 
 SIZES = (1, 2, 50, BLOCK, BLOCK + 1, 2 * BLOCK, 2 * BLOCK + 7, 300)
@@ -74,6 +75,42 @@ def test_zeros_are_a_matrix_as_well() -> None:
     resolvent, b = Resolvent(torch.zeros(150, 150, dtype=torch.float64)), columns(150)
     psi = resolvent.at([4.0]).whitened(resolvent.rotated(b))[0]
     np.testing.assert_allclose(psi.T @ psi, b.T @ b / 4, rtol=1e-12)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("place", [(0, 0), (59, 3)])
+def test_what_is_not_finite_is_refused(value: float, place: tuple[int, int]) -> None:
+    a = matrix(60)
+    a[place] = a[place[::-1]] = value
+    with pytest.raises(InputError, match="not finite numbers"):
+        Resolvent(a)
+
+
+@pytest.mark.parametrize(
+    ("a", "lam"),
+    [
+        (torch.zeros(60, 60, dtype=torch.float64), 0.0),
+        (matrix(60), np.nan),
+        (matrix(60), np.inf),
+        (torch.diag(torch.tensor([1.0, -1.0], dtype=torch.float64)), 1e-290),
+    ],
+    ids=["zeros", "nan", "inf", "no squares"],
+)
+def test_lambda_is_not_raised_for_ever(a: torch.Tensor, lam: float) -> None:
+    with pytest.raises(InputError, match=rf"no inverse for λ = {lam:g}"):
+        Resolvent(a).at([1e6, lam])
+
+
+@pytest.mark.parametrize("scale", [1e-120, 1e120])
+def test_matrices_of_any_size_are_factorised(scale: float) -> None:
+    """Squares of their values overflow or vanish."""
+    a, b = matrix(60, rank=30), columns(60)
+    for resolvent, size in ((Resolvent(a), 1.0), (Resolvent(a * scale * scale), scale * scale)):
+        found = resolvent.at([1e-15 * size]).lams.item() / size
+        assert 1e-12 < found < 1e-9
+    psi = Resolvent(a * scale).at([scale]).whitened(resolvent.rotated(b))[0]
+    expected = torch.linalg.solve(a + torch.eye(60, dtype=a.dtype), b)
+    np.testing.assert_allclose(psi.T @ psi * scale, b.T @ expected, rtol=1e-9, atol=1e-13)
 
 
 def test_float32_stays_float32() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from fake_records import fake_record
 from layup.errors import DamagedFileError, InputError, NewerFormatError, StorageError
 from layup.results import SCHEMA, Record, find_records, run_name
+from layup.texts import has_controls
 
 
 @pytest.fixture
@@ -23,6 +25,14 @@ def test_a_record_comes_back_as_it_was(record, tmp_path):
     assert again == record
     again.write(tmp_path / "again.json")
     assert (tmp_path / "again.json").read_bytes() == (tmp_path / "r.json").read_bytes()
+
+
+def test_names_of_all_kinds_come_back(tmp_path):
+    """A folder's name need not be UTF-8, and may command a terminal."""
+    record = fake_record(dataset="folder:caf\udce9\x9b2J\u202e é")
+    record.write(tmp_path / "r.json")
+    assert Record.read(tmp_path / "r.json") == record
+    assert not has_controls((tmp_path / "r.json").read_text("utf-8").replace("\n", ""))
 
 
 def test_the_file_is_plain_json_with_numbers_by_name(record, tmp_path):
@@ -73,6 +83,45 @@ def test_records_are_found_in_files_and_folders(tmp_path):
     assert [found.run["seed"] for found in find_records([tmp_path / "2.json"])] == [2]
 
 
+def test_what_is_no_record_does_not_stop_the_others(record, tmp_path, caplog):
+    record.write(tmp_path / "r.json")
+    (tmp_path / "deep.json").write_text(DEEP)
+    (tmp_path / "bytes.json").write_bytes(b"\xff\xfe")
+    (tmp_path / "folder.json").mkdir()
+    (tmp_path / "link.json").symlink_to("nowhere")
+    (tmp_path / "loop.json").symlink_to("loop.json")
+    os.mkfifo(tmp_path / "pipe.json")
+    assert find_records([tmp_path]) == [record]
+    passed_over = [message for message in caplog.messages if message.startswith("Passed over: ")]
+    named = [name for name in ("bytes", "deep", "folder", "link", "loop", "pipe") if name in str(passed_over)]
+    assert len(named) == len(passed_over) == 6
+
+
+def test_a_pipe_is_no_record(tmp_path):
+    os.mkfifo(tmp_path / "pipe.json")
+    with pytest.raises(DamagedFileError, match="a device or a pipe, not a file"):
+        find_records([tmp_path / "pipe.json"])
+
+
+@pytest.mark.parametrize(
+    "where", [[], ["run"], ["versions"], ["test"], ["tasks", 0], ["steps", 0], ["machine"]]
+)
+@pytest.mark.parametrize("value", [3, "text", [], [[]], {}, True, 1e999])
+def test_a_record_of_the_wrong_kinds_is_refused_or_harmless(where, value, record, tmp_path, caplog):
+    values = record.to_dict()
+    if where:
+        damage(values, where, value)
+    else:
+        values = value
+    (tmp_path / "r.json").write_text(json.dumps(values))
+    try:
+        found = Record.read(tmp_path / "r.json")
+    except DamagedFileError:
+        return
+    assert found.name
+    assert found.summary
+
+
 def test_a_folder_without_records(tmp_path):
     with pytest.raises(InputError, match="no record of a finished run"):
         find_records([tmp_path])
@@ -93,7 +142,10 @@ def test_a_record_of_a_later_layup(place, record, tmp_path):
         find_records([tmp_path if place == "folder" else tmp_path / "r.json"])
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "null", "3", '{"schema": 1}', "\x00", '"text"'])
+DEEP = "[" * 100_000 + "]" * 100_000
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", "3", '{"schema": 1}', "\x00", '"text"', DEEP])
 def test_what_is_not_a_record(text, tmp_path):
     (tmp_path / "r.json").write_text(text)
     with pytest.raises(DamagedFileError, match="not the record of a run, or is damaged"):

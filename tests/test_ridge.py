@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import oracle
-from layup.ridge import Solution, Spectrum, equations, solve, square_root
+from layup.errors import InputError
+from layup.ridge import Solution, Spectrum, eigenpairs, equations, solve, square_root
 from layup.statistics import GramStatistics
 
 EPS = np.finfo(np.float64).eps
@@ -122,6 +123,40 @@ def test_sums_of_zeros_have_zero_weights() -> None:
     assert Solution(sums, None, False).lambda_ == 1.0
 
 
+@pytest.mark.parametrize("dim", [1, 2, 60])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("precision", ["float64", "float32"])
+def test_sums_that_are_not_finite_are_refused(precision: str, value: float, dim: int) -> None:
+    gram, prototypes = np.eye(dim, dtype=precision), np.ones((2, dim), precision)
+    for bad in ((np.full_like(gram, value), prototypes), (gram, np.full_like(prototypes, value))):
+        for total in (1, 100):
+            for refuse in (
+                lambda bad=bad, total=total: solve(*bad, total, 1.0),
+                lambda bad=bad, total=total: solve(*bad, total, 0.0),
+                lambda bad=bad, total=total: Spectrum.of(*bad, total),
+            ):
+                with pytest.raises(InputError, match="not finite numbers"):
+                    refuse()
+    with pytest.raises(InputError, match="not finite numbers"):
+        eigenpairs(np.full_like(gram, value))
+
+
+@pytest.mark.parametrize("balance", [False, True])
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("scale", [1e-58, 1e58])
+def test_features_near_the_limits_are_solved_as_others(
+    scale: float, shape: str, balance: bool, rng: np.random.Generator
+) -> None:
+    """Weights are as many times smaller as features and √λ are larger."""
+    counts, dim = SHAPES[shape]
+    x, y = oracle.blobs(rng, counts, dim)
+    for lam in (None, 0.0, 1e-3):
+        expected = Solution(taught(x, y), lam, balance)
+        found = Solution(taught(scale * x, y), lam and lam * scale**2, balance)
+        assert found.lambda_ == pytest.approx(expected.lambda_ * scale**2, rel=1e-3)
+        assert relative_error(found.weights * scale, expected.weights) < 1e-3
+
+
 # ---- factorising samples instead of sums
 
 
@@ -213,10 +248,20 @@ def test_float32_collapses_where_float64_does_not() -> None:
     assert right["float32"] < 0.8
 
 
-def test_a_singular_matrix_in_float32_gives_numbers_of_some_kind() -> None:
-    for x in (np.zeros((4, 3)), np.ones((4, 3)), np.repeat(np.eye(2), 2, axis=0)):
-        for lam in (None, 0.0, 1.0):
-            weights = Solution(in_single(x, list("aabb")), lam, False).weights
+@pytest.mark.parametrize("balance", [False, True])
+def test_a_singular_matrix_in_float32_gives_numbers_of_some_kind(balance: bool) -> None:
+    rng = np.random.default_rng(0)
+    for x in (
+        np.zeros((4, 3)),
+        np.ones((4, 3)),
+        np.repeat(np.eye(2), 2, axis=0),
+        *(
+            rng.normal(size=(1, 12)) * 10 ** rng.uniform(-15, 7, (4, 1)) * [[1], [1], [0], [1]]
+            for _ in range(100)
+        ),
+    ):
+        for lam in (None, 0.0, 1e-8, 1.0):
+            weights = Solution(in_single(x.clip(-1e7, 1e7), list("aaab")), lam, balance).weights
             assert weights.dtype == np.float32
             assert np.isfinite(weights).all()
     assert not Solution(in_single(np.zeros((4, 3)), list("aabb")), 0.0, False).weights.any()

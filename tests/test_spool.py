@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import errno
+import os
+import stat
 import tempfile
 import tracemalloc
 from pathlib import Path
@@ -129,3 +131,16 @@ def test_memory_while_learning_does_not_grow_with_samples(way: str, tmp_path: Pa
     few, many = peak(2_000), peak(20_000)
     # Labels are checked and counted, some bytes each; the features would be 1,200 bytes a sample.
     assert many - few < 200 * 18_000
+
+
+def test_nobody_else_can_read_what_is_on_the_disk(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        with Spool(10, 6, tmp_path, DISK) as spool:
+            spool.append(np.zeros((1, 6), np.float32))
+            (ours,) = [
+                file for file in Path("/proc/self/fd").iterdir() if str(tmp_path) in os.path.realpath(file)
+            ]
+            assert stat.S_IMODE(ours.stat().st_mode) == 0o600
+    finally:
+        os.umask(before)

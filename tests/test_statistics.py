@@ -285,6 +285,84 @@ def test_unusable_samples_are_refused_in_a_sentence_and_change_nothing(
     assert bits(sums) == before
 
 
+LIMITS = {"float64": (1e-60, 1e60), "float32": (1e-15, 1e7)}
+
+
+@pytest.mark.parametrize("kind", [ClassSums, GramStatistics])
+@pytest.mark.parametrize("precision", LIMITS)
+def test_features_whose_squares_overflow_or_vanish_are_refused_and_change_nothing(
+    precision: str, kind: type[ClassSums], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(statistics, "CHUNK", 2)
+    least, most = LIMITS[precision]
+    sums = kind(3, precision)
+    sums.update(np.eye(3), list("abc"))
+    before = bits(sums)
+    for size in (1.01 * most, -1e200, 0.99 * least, 1e-160, -5e-324):
+        x = np.ones((6, 3))
+        x[4:] = [0.0, size, 0.0]
+        limits, found = f"from {least:.0e} to {most:.0e} in size", f"In row 4 it is {abs(size):.3g} (2 such)"
+        for call in (sums.update, sums.revert):
+            with pytest.raises(InputError, match=f"squares of features must fit into {precision}") as refused:
+                call(x, ["a"] * 6)
+            assert limits in str(refused.value)
+            assert found in str(refused.value)
+    assert bits(sums) == before
+
+
+@pytest.mark.parametrize("precision", LIMITS)
+def test_zeros_small_values_beside_others_and_sizes_up_to_the_limits_are_learned(precision: str) -> None:
+    least, most = LIMITS[precision]
+    x = np.array([[0.0, 0.0], [1e-300, 1.0], [0.0, -5e-324 - least], [most, 0.0], [-most, least]])
+    sums = GramStatistics(2, precision)
+    sums.update(x, list("abcde"))
+    assert np.isfinite(sums.gram).all()
+    sums = GramStatistics(2, precision)
+    sums.update(x[2:3], ["c"])
+    assert sums.gram[1, 1] == pytest.approx(least**2, rel=1e-6)
+    assert sums.gram[1, 1] * np.finfo(precision).eps >= np.finfo(precision).tiny
+
+
+@pytest.mark.parametrize("value", [np.finfo(np.float32).max, np.finfo(np.float32).smallest_subnormal])
+def test_whatever_a_network_gives_in_float32_is_summed_in_float64(value: np.float32) -> None:
+    sums = GramStatistics(2)
+    sums.update(np.full((3, 2), value, np.float32), list("abc"))
+    np.testing.assert_allclose(sums.gram, 3 * float(value) ** 2, rtol=1e-15)
+
+
+@pytest.mark.parametrize("precision", LIMITS)
+def test_a_billion_samples_of_a_hundred_thousand_values_overflow_nowhere(precision: str) -> None:
+    """What is computed at most of samples at the limits: see `SUMMABLE`."""
+    number = np.dtype(precision).type
+    n, d, (least, most) = number(1e9), number(1e5), map(number, statistics.SUMMABLE[precision])
+    assert np.isfinite(n * n * d * most * most)
+    assert number(np.finfo(precision).eps) * least * least >= np.finfo(precision).tiny
+    if precision == "float64":
+        assert np.isfinite((n * d * most * most) ** 2)
+        assert np.isfinite(1 / (np.finfo(precision).eps * least * least) ** 2)
+
+
+@pytest.mark.parametrize("dtype", [np.longdouble, np.int64, np.uint8, bool, np.float16])
+def test_numbers_of_any_length_are_measured(dtype: Any) -> None:
+    sums = GramStatistics(2)
+    sums.update(np.ones((1, 2), dtype), ["a"])
+    if dtype is np.longdouble:
+        with pytest.raises(InputError, match=r"row 0 holds NaN or infinity|In row 0 it is 1.8e\+308"):
+            sums.update(np.full((1, 2), np.finfo(dtype).max), ["a"])
+    assert sums.gram.tolist() == [[1.0, 1.0], [1.0, 1.0]]
+
+
+def test_what_is_not_a_number_is_no_positive_matrix() -> None:
+    for value in (np.nan, np.inf, -np.inf):
+        for place in ((0, 0), (2, 0)):
+            matrix = np.eye(3)
+            matrix[place] = matrix[place[::-1]] = value
+            assert not statistics._is_positive(matrix, 0.0)
+    assert not statistics._is_positive(np.eye(3), np.nan)
+    assert statistics._is_positive(np.eye(3), 0.0)
+    assert not statistics._is_positive(-np.eye(3), 0.5)
+
+
 def test_widths_that_differ_are_listed() -> None:
     with pytest.raises(InputError, match=r"1,792 \(3 layers of 192 \+ 320 \+ 1280\)"):
         ClassSums({"a": 192, "b": 320, "c": 1280}).update(X[:, :4], list("abc"))

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -24,6 +26,7 @@ from hypothesis.extra import numpy as hnp
 
 from layup import storage
 from layup.errors import DamagedFileError, InputError, NewerFormatError, StorageError
+from processes import mode_of, python_running, umask
 
 HEADER = {"classes": ["cat", "perro ñ", "犬"], "lambda": 0.1, "counts": {"cat": 3}, "none": None}
 ARRAYS = {
@@ -67,19 +70,6 @@ def run_python(code: str, *arguments: object, **options: Any) -> subprocess.Comp
         timeout=60,
         **options,
     )
-
-
-@contextmanager
-def python_running(code: str, *arguments: object) -> Iterator[subprocess.Popen[str]]:
-    """Run Python code beside the test, from the moment when it has printed a line until the block ends."""
-    command = [sys.executable, "-c", code, *map(str, arguments)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-        try:
-            yield process
-        finally:
-            process.kill()
 
 
 HOLD_THE_LOCK = """
@@ -264,9 +254,29 @@ def test_missing_folder(tmp_path: Path) -> None:
 
 
 def test_folder_instead_of_file(tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match="Is a directory") as error:
+    with pytest.raises(StorageError, match="it is a folder, not a file") as error:
         storage.read(tmp_path, "model")
     one_sentence(error, tmp_path)
+
+
+def make_socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as opened:
+        opened.bind(str(path))
+
+
+def link_to_a_device(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, make_socket, link_to_a_device])
+def test_what_is_no_file_is_not_waited_for(
+    path: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[Path], None]
+) -> None:
+    monkeypatch.chdir(path.parent)  # the name of a socket must be short
+    make(Path(path.name))
+    for reading in (storage.read, storage.read_header):
+        done = run_python(f"from layup import storage; storage.{reading.__name__}('m.layup', 'model')")
+        assert "StorageError: Cannot read 'm.layup' (it is a device or a pipe, not a file)" in done.stderr
 
 
 def test_empty_file(path: Path) -> None:
@@ -397,19 +407,6 @@ def test_header_changed_is_noticed_without_reading_the_arrays(saved: Path) -> No
 # ---- what stays of the old file
 
 
-def mode_of(path: Path) -> int:
-    return stat.S_IMODE(path.stat().st_mode)
-
-
-@contextmanager
-def umask(mask: int) -> Iterator[None]:
-    before = os.umask(mask)
-    try:
-        yield
-    finally:
-        os.umask(before)
-
-
 @pytest.mark.parametrize("mask", [0o022, 0o077])
 def test_new_file_has_the_permissions_of_the_umask(path: Path, mask: int) -> None:
     with umask(mask):
@@ -422,6 +419,34 @@ def test_permissions_are_kept(saved: Path, mode: int) -> None:
     saved.chmod(mode)
     storage.write(saved, "model", {"new": 1}, {})
     assert mode_of(saved) == mode
+
+
+@pytest.mark.parametrize("mask", [0o022, 0o077])
+@pytest.mark.parametrize("mode", [0o600, 0o664, 0o640, 0o444])
+def test_the_lock_of_a_model_takes_its_mode(saved: Path, mode: int, mask: int) -> None:
+    lock = saved.with_name(".m.layup.lock")
+    saved.chmod(mode)
+    with umask(mask), storage.locked(saved):
+        assert mode_of(lock) == mode | 0o600
+    lock.unlink()
+    with umask(mask), storage.locked(saved):
+        assert mode_of(lock) == mode | 0o600
+
+
+@pytest.mark.parametrize("mask", [0o002, 0o077])
+def test_the_lock_of_a_new_model_has_the_mode_that_the_model_will_have(path: Path, mask: int) -> None:
+    with umask(mask), storage.locked(path):
+        before = mode_of(path.with_name(".m.layup.lock"))
+        storage.write(path, "model", {}, {})
+    assert before == mode_of(path.with_name(".m.layup.lock")) == mode_of(path) == 0o666 & ~mask
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give files away")
+def test_owner_and_group_are_kept_and_the_lock_has_them_too(saved: Path) -> None:
+    os.chown(saved, 65534, 65533)
+    storage.write(saved, "model", {"new": 1}, {})
+    for file in (saved, saved.with_name(".m.layup.lock")):
+        assert (file.stat().st_uid, file.stat().st_gid) == (65534, 65533)
 
 
 def test_symbolic_link_stays_and_its_target_is_written(tmp_path: Path) -> None:
@@ -485,6 +510,36 @@ def test_writing_over_a_special_file(path: Path) -> None:
     assert_write_fails(path, "not a file")
     assert path.is_fifo()
     assert files_beside(path) == set()
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("", "it is a folder"),
+        (".", "it is a folder"),
+        ("/", "it is a folder"),
+        ("/dev/null", "it is a device"),
+        ("nowhere/m.layup", "no such folder"),
+        ("file/m.layup", "Not a directory"),
+        ("m" * 300, "File name too long"),
+        ("/proc/m.layup", None),
+    ],
+)
+def test_a_path_that_cannot_be_written_is_refused_before_the_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, why: str | None
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("file").touch()
+    if why is None:  # root may do anything, it is said: then locking is refused
+        with pytest.raises((InputError, StorageError)), storage.locked(name):
+            storage.require_writable(name)
+        return
+    with pytest.raises(InputError, match=why) as error:
+        storage.require_writable(name)
+    assert f"Cannot write '{name}'" in str(error.value)
+    storage.require_writable("file")
+    storage.require_writable("new")
+    assert [file.name for file in tmp_path.iterdir()] == ["file"]
 
 
 def test_name_too_long(tmp_path: Path) -> None:
@@ -729,8 +784,8 @@ def test_no_update_is_lost_between_threads(path: Path) -> None:
 
 def test_nobody_waits_for_a_free_lock(path: Path) -> None:
     waits: list[str] = []
-    with storage.locked(path, on_wait=lambda: waits.append("outer")):
-        with storage.locked(path, timeout=0, on_wait=lambda: waits.append("inner")):
+    with storage.locked(path, on_wait=waits.append):
+        with storage.locked(path, timeout=0, on_wait=waits.append):
             storage.write(path, "model", {}, {})
         assert_locked_for_others(path)  # the inner block did not release it
     assert waits == []
@@ -742,22 +797,25 @@ def assert_locked_for_others(path: Path) -> None:
     code = "import sys; from layup import storage\nwith storage.locked(sys.argv[1], timeout=0): pass"
     done = run_python(code, path)
     assert done.returncode == 1
-    assert f"StorageError: '{path}' is still in use by another process after 0 s" in done.stderr
+    assert f"StorageError: '{path}' is still in use after 0 s, by process {os.getpid()} on " in done.stderr
 
 
 def test_waiting_is_announced_once_and_ends_when_the_lock_is_free(path: Path) -> None:
-    waits: list[float] = []
+    waits: list[str] = []
     with python_running(HOLD_THE_LOCK, path) as holder:
 
-        def let_go() -> None:
-            waits.append(time.monotonic())
+        def let_go(who: str) -> None:
+            waits.append(who)
             assert holder.stdin is not None
             holder.stdin.write("\n")
             holder.stdin.flush()
 
         with storage.locked(path, timeout=30, on_wait=let_go):
             holder.wait(10)
-    assert len(waits) == 1
+    (who,) = waits
+    assert re.fullmatch(
+        rf"process {holder.pid} on \S+ \(-c\), since \d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d\S+", who
+    )
 
 
 def test_timeout(path: Path) -> None:
@@ -765,13 +823,13 @@ def test_timeout(path: Path) -> None:
     with python_running(HOLD_THE_LOCK, path):
         start = time.monotonic()
         with (
-            pytest.raises(StorageError, match=r"still in use by another process after 0.3 s") as error,
-            storage.locked(path, timeout=0.3, on_wait=lambda: waits.append("once")),
+            pytest.raises(StorageError, match=r"still in use after 0.3 s, by process \d+") as error,
+            storage.locked(path, timeout=0.3, on_wait=waits.append),
         ):
             pass
         assert 0.3 <= time.monotonic() - start < 5
     one_sentence(error, path)
-    assert waits == ["once"]
+    assert len(waits) == 1
 
 
 def test_lock_of_a_killed_process_is_free(path: Path) -> None:

@@ -23,10 +23,17 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from layup import storage
+from layup import schema, storage
 from layup.adapters import AdaptedBackbone
 from layup.backbones import Backbone
-from layup.errors import BadImageError, DamagedFileError, DivergedError, InputError, LayupError
+from layup.errors import (
+    BadImageError,
+    DamagedFileError,
+    DivergedError,
+    InputError,
+    LayupError,
+    MismatchError,
+)
 from layup.features import Survey, survey
 from layup.first_session import FirstSession, split
 from layup.images import ImageSource, require_one_label_each
@@ -36,6 +43,12 @@ from layup.training import Batch, Pictures, annealed, load_optimizer_state, opti
 
 KIND = "first-session"
 COSINE_SCALE = 30.0
+CHECKPOINT: schema.Shape = {
+    "key": schema.HASH,
+    "epochs": [{"loss": schema.NUMBER, "accuracy": schema.AMOUNT.or_none()}],
+    "kept": schema.whole(1),
+    "scaler": schema.FIELDS,
+}
 
 
 @dataclass(frozen=True)
@@ -297,11 +310,17 @@ class _Checkpoint:
             return
         try:
             header, arrays = storage.read(self.path, KIND)
-        except DamagedFileError as error:
+            with storage.believed(self.path):
+                self._take(run, header, arrays)
+        except (DamagedFileError, MismatchError) as error:
             raise DamagedFileError(
                 f"'{self.path}' is no checkpoint of a first session, or is damaged. "
                 "Delete it, or name another file."
             ) from error
+
+    def _take(self, run: _Run, header: dict[str, Any], arrays: storage.Arrays) -> None:
+        """Bring a run to what the file holds, if it is of this very run."""
+        schema.require(header, CHECKPOINT, "header")
         if header["key"] != self.key:
             return
         groups: dict[str, dict[str, Tensor]] = {"best": {}, "tuned": {}, "head": {}, "optimizer": {}}
@@ -310,7 +329,12 @@ class _Checkpoint:
             groups[group][rest] = torch.from_numpy(array)
         run.epochs = [Epoch(**epoch) for epoch in header["epochs"]]
         run.kept, run.best = header["kept"], groups["best"]
+        if not (len(run.epochs) <= run.session.epochs and 1 <= run.kept <= len(run.epochs)):
+            raise ValueError("its epochs are not those of the session")
+        run.adapted.load_state(run.best)  # which refuses what does not fit
         if run.finished:
+            if {name.partition(".")[0] for name in arrays} != {"best"}:
+                raise ValueError("it holds something else than the result of the session")
             return
         run.adapted.load_state(groups["tuned"])
         run.head.load_state_dict(groups["head"])

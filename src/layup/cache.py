@@ -2,6 +2,8 @@
 
 One SQLite file for all backbones. Each call opens and closes its own connection (about a millisecond): none
 is ever shared by threads or inherited by a forked process, and none is left open.
+
+It is as private as the photos: nobody but its owner can read its files, whatever the umask.
 """
 
 from __future__ import annotations
@@ -11,9 +13,11 @@ import logging
 import os
 import re
 import sqlite3
+import stat
 import time
 import zlib
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -21,25 +25,30 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 import platformdirs
-from filelock import FileLock
 
+from layup import locks
 from layup.errors import InputError
 
 DEFAULT_LIMIT = "10GB"
 SECONDS_TO_WAIT = 30
 SECONDS_BETWEEN_MARKS = 3600  # a use is noted at most so often: else every read would have to write
-SCHEMA_VERSION = 1
+PRIVATE = 0o600
+SCHEMA_VERSION = 2
 # Two tables: to mark an entry as used must not rewrite its vector, which fills many pages.
+TABLES = [
+    "CREATE TABLE entries (id INTEGER PRIMARY KEY, digest BLOB, fingerprint TEXT, bytes INTEGER, "
+    "checksum INTEGER, used INTEGER, UNIQUE (digest, fingerprint))",
+    "CREATE TABLE vectors (id INTEGER PRIMARY KEY, vector BLOB)",
+]
 SCHEMA = f"""
     PRAGMA auto_vacuum = INCREMENTAL;
     PRAGMA journal_mode = WAL;
-    CREATE TABLE entries (
-        id INTEGER PRIMARY KEY, digest BLOB, fingerprint TEXT, bytes INTEGER, checksum INTEGER, used INTEGER,
-        UNIQUE (digest, fingerprint)
-    );
-    CREATE TABLE vectors (id INTEGER PRIMARY KEY, vector BLOB);
+    {"; ".join(TABLES)};
     PRAGMA user_version = {SCHEMA_VERSION};
 """
+# The first is about statements, the second about values that are there twice. Statements are right, and
+# values are deleted before they are put: so the tables must be wrong.
+DAMAGE = {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 MATCHING = "WHERE digest = ? AND fingerprint = IFNULL(?, fingerprint)"
 
 logger = logging.getLogger(__name__)
@@ -92,10 +101,14 @@ class FeatureCache:
                     if isinstance(vector, bytes) and _checksum(fingerprint, digest, vector) == checksum:
                         # A copy, because PyTorch complains of memory that is read-only.
                         found[digest] = np.frombuffer(vector, "<f4").astype(np.float32)
-            now = time.time_ns()
-            marks = [(now, digest, fingerprint, now - SECONDS_BETWEEN_MARKS * 10**9) for digest in found]
+            now = _now()
+            recent = now - SECONDS_BETWEEN_MARKS * 10**6
+            marks = [(now, digest, fingerprint, recent, now) for digest in found]
             with contextlib.suppress(sqlite3.OperationalError), store:  # a full disk can still be read
-                store.executemany(f"UPDATE entries SET used = ? {MATCHING} AND used <= ?", marks)
+                # Not between: a clock that was ahead once has left marks of the future.
+                store.executemany(
+                    f"UPDATE entries SET used = ? {MATCHING} AND (used <= ? OR used > ?)", marks
+                )
             return found
 
         return self._run(read, {})
@@ -109,7 +122,7 @@ class FeatureCache:
             )
 
         def write(store: sqlite3.Connection) -> None:
-            now = time.time_ns()
+            now = _now()
             with store:
                 _delete(store, fingerprint, digests)
                 for digest, row in dict(zip(digests, vectors, strict=True)).items():
@@ -164,14 +177,14 @@ class FeatureCache:
         try:
             try:
                 return self._connected(work)
-            except sqlite3.DatabaseError as error:
+            except (sqlite3.DatabaseError, UnicodeError) as error:
                 if self._identity() == seen:  # else another process has replaced it meanwhile
-                    if not _is_damage(error):
+                    if not self._is_damaged(error):
                         raise
                     logger.warning("The feature cache %s is useless, starting anew: %s", self.path, error)
                     self._remove(seen)
                 return self._connected(work)
-        except (OSError, sqlite3.Error) as error:
+        except (OSError, sqlite3.Error, UnicodeError, MemoryError) as error:
             # Not tried again, since each attempt may have to wait for a lock.
             logger.warning("Going on without the feature cache %s: %s", self.path, error)
             self._usable = False
@@ -180,11 +193,17 @@ class FeatureCache:
     def _connected(self, work: Callable[[sqlite3.Connection], T]) -> T:
         if self._identity() is None:
             self._create()
+        self._close_to_others()
         store = sqlite3.connect(
             f"{self.path.as_uri()}?mode=rw", uri=True, timeout=SECONDS_TO_WAIT, isolation_level="IMMEDIATE"
         )
         with contextlib.closing(store):
-            if store.execute("PRAGMA user_version").fetchone() != (SCHEMA_VERSION,):
+            version = store.execute("PRAGMA user_version").fetchone()
+            # By their text too: a changed letter can leave a table in which nothing is ever found.
+            tables = store.execute(
+                "SELECT sql FROM sqlite_master WHERE type = 'table' ORDER BY name"
+            ).fetchall()
+            if version != (SCHEMA_VERSION,) or tables != [(table,) for table in TABLES]:
                 raise _OtherFormatError("it has another version's format")
             store.execute("PRAGMA secure_delete = ON")  # also for what goes by age: it may be forgotten later
             store.execute("PRAGMA synchronous = NORMAL")
@@ -192,11 +211,16 @@ class FeatureCache:
 
     def _create(self) -> None:
         """Make the file elsewhere and move it here, so that no one ever sees half of it."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        folder = self.path.parent
+        if not folder.exists():  # one that the user has made stays as it is
+            folder.mkdir(parents=True, exist_ok=True)
+            folder.chmod(0o700)
         with self._locked():
             if self._identity() is None:
                 fresh = self.path.with_suffix(".new")
                 _unlink(fresh)
+                fresh.touch(PRIVATE)  # what SQLite puts beside it gets the same mode
+                fresh.chmod(PRIVATE)
                 with contextlib.closing(sqlite3.connect(fresh)) as store:
                     store.executescript(SCHEMA)
                 _unlink(self.path)
@@ -209,8 +233,25 @@ class FeatureCache:
                 if self._identity() == seen:
                     _unlink(self.path)
 
-    def _locked(self) -> FileLock:
-        return FileLock(self.path.with_suffix(".lock"), timeout=SECONDS_TO_WAIT)
+    def _locked(self) -> AbstractContextManager[None]:
+        return locks.held(self._lock, locks.Permissions(PRIVATE), SECONDS_TO_WAIT)
+
+    @property
+    def _lock(self) -> Path:
+        return self.path.with_suffix(".lock")
+
+    def _close_to_others(self) -> None:
+        for file in (*_files(self.path), self._lock):
+            with contextlib.suppress(OSError):
+                if stat.S_IMODE(file.stat().st_mode) & 0o077:
+                    file.chmod(PRIVATE)
+
+    def _is_damaged(self, error: sqlite3.DatabaseError | UnicodeError) -> bool:
+        # Those without a code are about bytes that should be text, of a value or of a table's definition.
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
+        if code == sqlite3.SQLITE_READONLY:  # by what its head says, if not by its permissions
+            return os.access(self.path, os.W_OK) and os.access(self.path.parent, os.W_OK)
+        return code & 0xFF in DAMAGE
 
     def _identity(self) -> int | None:
         with contextlib.suppress(OSError):
@@ -271,10 +312,9 @@ class _OtherFormatError(sqlite3.DatabaseError):
     sqlite_errorcode = sqlite3.SQLITE_NOTADB
 
 
-def _is_damage(error: sqlite3.DatabaseError) -> bool:
-    # SQLITE_ERROR is about statements. These are right, so the tables must be wrong.
-    damage = {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
-    return getattr(error, "sqlite_errorcode", -1) & 0xFF in damage
+def _now() -> int:
+    """Microseconds: nanoseconds would not fit into SQLite's integers from the year 2262 on."""
+    return int(time.time() * 10**6)
 
 
 def _files(path: Path) -> list[Path]:
@@ -307,9 +347,13 @@ def _live_bytes(store: sqlite3.Connection) -> int:
 
 
 def _evict(store: sqlite3.Connection, target: float) -> None:
-    """Delete the least recently used entries until no more than `target` bytes are left."""
+    """Delete the least recently used entries until no more than `target` bytes are left.
+
+    Those used in the future, by a clock that was wrong, go first: else they would be the last to go.
+    """
+    order = "used <= :now, used, id"
     running = (
-        "SELECT id, SUM(bytes + :share) OVER (ORDER BY used, id) - bytes - :share AS before FROM entries"
+        f"SELECT id, SUM(bytes + :share) OVER (ORDER BY {order}) - bytes - :share AS before FROM entries"
     )
     with store:
         store.execute("BEGIN IMMEDIATE")  # two processes must not both make room for the same excess
@@ -318,7 +362,7 @@ def _evict(store: sqlite3.Connection, target: float) -> None:
             if entries == 0:
                 return
             # The file is more than its vectors: keys, index and margins are shared out among the entries.
-            values = {"share": (live - payload) / entries, "excess": excess}
+            values = {"share": (live - payload) / entries, "excess": excess, "now": _now()}
             oldest = store.execute(f"SELECT id FROM ({running}) WHERE before < :excess", values).fetchall()
             store.executemany("DELETE FROM vectors WHERE id = ?", oldest)
             store.executemany("DELETE FROM entries WHERE id = ?", oldest)

@@ -23,9 +23,9 @@ import numpy as np
 import torch
 from PIL import Image
 
+from layup.backbones import BATCH
 from layup.datasets import Dataset, Part
 from layup.errors import BadImageError, InputError, TaskOverError
-from layup.features import BATCH
 from layup.image_model import Reading
 from layup.images import ImageSource, open_image
 from layup.methods import Learner, Method, Report, Setup

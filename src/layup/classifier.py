@@ -21,7 +21,7 @@ from layup.errors import InputError
 from layup.lambda_search import search_lambda
 from layup.registry import unknown_name
 from layup.ridge import FIRST_LAMBDA, Solution, eigenpairs
-from layup.statistics import ClassSums, Floats, GramStatistics, united
+from layup.statistics import ClassSums, Floats, GramStatistics, require_summable, united
 from layup.stream import Stream
 
 FEW = 64
@@ -52,11 +52,17 @@ class SumsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         with warnings.catch_warnings():  # a lesson of many classes with an image or two each is no regression
             warnings.simplefilter("ignore", UserWarning)
             check_classification_targets(labels)
+        self._check()
+        # What cannot be learned must change nothing, not even how many values a sample has.
+        lesson = self.empty(x.shape[1]) if first else self.statistics_.empty()
+        lesson.update(x, labels)
+        declared = united(
+            [] if first else self.declared_, [] if classes is None else np.asarray(classes).tolist()
+        )
+        united(declared, labels.tolist())
         if first:
-            self.adopt(self.empty(x.shape[1]))
-        declared = united(self.declared_, [] if classes is None else np.asarray(classes).tolist())
-        united(declared, labels.tolist())  # labels of another type must change nothing
-        self._learn(x, labels)
+            self.adopt(lesson.empty())
+        self._learn(x, labels, lesson)
         self.declared_ = declared
         return self
 
@@ -76,6 +82,11 @@ class SumsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     @property
     def needs_samples(self) -> bool:
         """Whether sums are not enough to learn a lesson: its samples are looked at once more."""
+        return False
+
+    @property
+    def ready(self) -> bool:
+        """Whether all that the next prediction needs is there."""
         return False
 
     def empty(self, layers: Mapping[str, int] | int) -> Any:
@@ -100,6 +111,7 @@ class SumsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         x = validate_data(self, X, reset=False)
         if not self.statistics_.labels:
             raise InputError("There is no class to predict: none was learned, or all were forgotten again.")
+        require_summable(x, self.statistics_.precision)
         classes = self.classes_
         scores = np.full((len(x), len(classes)), -np.inf)
         scores[:, np.isin(classes, self.statistics_.labels)] = self._score(x.astype(np.float64))
@@ -115,14 +127,15 @@ class SumsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         best = self.scores(X).argmax(axis=1)
         return np.asarray(self.classes_[best])
 
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "statistics_")
+
     def _check(self) -> None:
         """Refuse impossible parameters: scikit-learn has this done when learning, not in `__init__`."""
         raise NotImplementedError
 
-    def _learn(self, x: NDArray[Any], labels: NDArray[Any]) -> None:
+    def _learn(self, x: NDArray[Any], labels: NDArray[Any], lesson: Any) -> None:
         # All at once, so that an interruption leaves the sums as they were.
-        lesson = self.statistics_.empty()
-        lesson.update(x, labels)
         found = self._search(x, labels, lesson) if self.needs_samples else None
         self.absorb(lesson)
         if found is not None:
@@ -182,6 +195,11 @@ class RidgeClassifier(SumsClassifier):
     def needs_samples(self) -> bool:
         """Whether λ is searched on the samples of each lesson."""
         return isinstance(self.lam, str) and self.lam == "search"
+
+    @property
+    def ready(self) -> bool:
+        """Whether W is there, or a stream that follows it."""
+        return self.solution_.solved or self.stream_ is not None
 
     def empty(self, layers: Mapping[str, int] | int) -> GramStatistics:
         """Sums of these layers, to begin with, in the precision that is asked for."""

@@ -10,8 +10,6 @@ the same answers, in whatever order they were learned. `Measured.over` says whic
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -27,6 +25,7 @@ from layup.labels import facts_of, labels, natural_order, short_dataset, without
 from layup.metrics import Band, Curve
 from layup.registry import unknown_name
 from layup.results import Record
+from layup.texts import csv_text
 
 Over = Literal["seeds", "images"] | None
 
@@ -331,11 +330,7 @@ def to_csv(rows: Sequence[Mapping[str, Any]]) -> str:
     # What was run comes before what was measured, also where groups do not have the same options.
     first = ("subject", "label", "runs", "seeds")
     columns.sort(key=lambda name: name not in first and not name.startswith("run."))
-    text = io.StringIO()
-    writer = csv.DictWriter(text, columns, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(lines)
-    return text.getvalue()
+    return csv_text([columns, *([line.get(column) for column in columns] for line in lines)])
 
 
 def _data_name(run: Mapping[str, Any]) -> str:

@@ -1,9 +1,11 @@
-"""What the command line prints: tables for people on standard output, remarks on standard error."""
+"""What the command line prints: tables for people on standard output, remarks on standard error.
+
+Names come from outside: all text goes through `shown`, `json_text` or `csv_text`, and no command stays in it.
+"""
 
 from __future__ import annotations
 
-import csv
-import json
+import logging
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, Group
 from rich.live import Live
-from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 from layup import memory
 from layup.memory import size_of as size_of  # others say so too
-from layup.progress import screen
+from layup.progress import screen, shown
+from layup.texts import csv_text, json_text, printable_lines
 
 if TYPE_CHECKING:
     from layup.adapters import AdaptedBackbone
@@ -41,35 +44,61 @@ err = Console(stderr=True, highlight=False)
 
 def say(text: str) -> None:
     """A sentence of the result."""
-    out.print(escape(text), soft_wrap=True)
+    out.print(shown(text), soft_wrap=True)
 
 
 def remark(text: str) -> None:
     """A sentence beside the result."""
-    err.print(escape(text), soft_wrap=True)
+    err.print(shown(text), soft_wrap=True)
 
 
 def fail(text: str) -> None:
-    """Why it did not work."""
-    err.print(f"[bold red]Error:[/] {escape(text)}", soft_wrap=True)
+    """Why it did not work, in a line or several."""
+    err.print(Text.assemble(("Error:", "bold red"), " ", printable_lines(text)), soft_wrap=True)
+
+
+class Remarks(logging.Handler):
+    """Makes a remark of whatever the library logs."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """One record, in a line."""
+        remark(record.getMessage())
 
 
 def print_json(value: object) -> None:
     """Exactly one JSON value on standard output."""
-    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
+    text = json_text(value, indent=2)
+    if not _can_be_written(text):
+        text = json_text(value, indent=2, ascii_only=True)
+    sys.stdout.write(f"{text}\n")
+
+
+def _can_be_written(text: str) -> bool:
+    """Whether standard output has all of these letters: of others it makes question marks."""
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")  # what is no file has none
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def print_csv(text: str) -> None:
+    """CSV on standard output; letters that it lacks are written out."""
+    encoding = sys.stdout.encoding
+    sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]], texts: int = 1) -> None:
     """A table: as many columns of text on the left, numbers and answers on the right."""
     drawn = Table()
     for i, column in enumerate(columns):
-        drawn.add_column(column, justify="left" if i < texts else "right", overflow="fold")
-    shown = rows[:MANY] if out.is_terminal else rows  # a file can hold them all
-    for row in shown:
-        drawn.add_row(*map(escape, row))
+        drawn.add_column(shown(column), justify="left" if i < texts else "right", overflow="fold")
+    some = rows[:MANY] if out.is_terminal else rows  # a file can hold them all
+    for row in some:
+        drawn.add_row(*map(shown, row))
     _print_table(drawn)
-    if len(rows) > len(shown):
-        say(f"… and {len(rows) - len(shown):,} more rows.")
+    if len(rows) > len(some):
+        say(f"… and {len(rows) - len(some):,} more rows.")
 
 
 def _print_table(drawn: Table) -> None:
@@ -85,12 +114,14 @@ def live_table(
 
     Where nobody is looking (a log file, say), each row is a line when it comes, and the table follows.
     """
-    drawn = Table(*columns, title=title, title_justify="left", title_style="bold")
+    drawn = Table(title=shown(title), title_justify="left", title_style="bold")
+    for column in columns:
+        drawn.add_column(shown(column))
     bar = Progress(BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=screen)
     task = bar.add_task("", total=steps)
 
     def add_row(*cells: str) -> None:
-        drawn.add_row(*cells)
+        drawn.add_row(*map(shown, cells))
         if not screen.is_terminal:
             say(" · ".join(f"{name}: {cell}" for name, cell in zip(columns, cells, strict=True)))
 
@@ -103,7 +134,7 @@ def facts(values: Mapping[str, object]) -> None:
     """Names and values, one pair a line."""
     drawn = Table.grid(padding=(0, 2))
     for name, value in values.items():
-        drawn.add_row(f"[bold]{escape(name)}[/]", escape(str(value)))
+        drawn.add_row(shown(name, "bold"), shown(str(value)))
     out.print(drawn)
 
 
@@ -130,9 +161,8 @@ def predictions(paths: Sequence[Path], answers: Answers, style: str) -> None:
             ]
         )
     elif style == "csv":
-        writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerow(["path", "label", *(f"score:{label}" for label in classes)])
-        writer.writerows([str(path), label, *row] for path, label, row in rows)
+        head = ["path", "label", *(f"score:{label}" for label in classes)]
+        print_csv(csv_text([head, *([path, label, *row] for path, label, row in rows)]))
     else:
         lines = []
         for path, label, row in rows:
@@ -249,7 +279,7 @@ def information(header: Mapping[str, Any], path: Path) -> None:
         "file": f"{path} ({size_of(path.stat().st_size)})",
         "method": header["method"],
         "backbone": f"{header['backbone']['name']} (fingerprint {header['backbone']['fingerprint'][:12]})",
-        "engine": header["backbone"].get("engine", "eager"),
+        "engine": header["backbone"]["engine"],
         "layers": f"{', '.join(layers)}; {width:,} values",
     }
     if adapted := header["backbone"].get("adapted"):

@@ -7,6 +7,7 @@
     │   ├── UnknownNameError            no such backbone, layer, option …
     │   ├── BadImageError               a file or array that is not a usable image
     │   └── ForgetError                 asked to forget what was never learned
+    ├── ConsentError                    a file asks for a backbone that nobody has allowed
     ├── DivergedError                   training went wrong
     ├── MemoryShortage                  what was asked would not fit into memory
     ├── MismatchError                   two things that do not belong together
@@ -41,6 +42,10 @@ class BadImageError(InputError):
 
 class ForgetError(InputError):
     """Asked to forget what was never learned."""
+
+
+class ConsentError(LayupError):
+    """A model file asks for a network from elsewhere, which the person has to allow."""
 
 
 class DivergedError(LayupError):

@@ -232,12 +232,12 @@ class Experiment:
         return found if len(found) == len(self.paths) else None
 
     def go(
-        self, *, again: bool = False, on_wait: Callable[[], None] | None = None
+        self, *, again: bool = False, on_wait: Callable[[str], None] | None = None
     ) -> Iterator[dict[str, Record]]:
         """Run what is not done yet; after each task the records so far, by way to answer.
 
         What an earlier run has done comes first, at once. With `again` it is run anew, though with what is
-        known of the images and of the first session. `on_wait` is called if another process is at it.
+        known of the images and of the first session. `on_wait` is told who is at it, if another process is.
         """
         place = self.folder / UNFINISHED / _together([record.name for record in self.blank.values()])
         storage.make_folder(place.parent)
@@ -299,7 +299,7 @@ class Experiment:
                 # One record is of one version: what another has begun is begun anew.
                 if all(record.versions == machine.versions() for record in records.values()):
                     return records, self.method.resume(setup, place / progress["learner"])
-            except (ValueError, TypeError, KeyError, LayupError) as error:
+            except (ValueError, TypeError, KeyError, RecursionError, LayupError) as error:
                 why = str(error).rstrip(".") if isinstance(error, LayupError) else f"{PROGRESS} is damaged"
                 raise DamagedFileError(
                     f"The unfinished run in '{place}' cannot go on: {why}. Give --again to begin anew."

@@ -7,22 +7,28 @@ so one pass over the images serves every k and every method.
 from __future__ import annotations
 
 import os
+import threading
 import warnings
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from multiprocessing.connection import wait
 from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch._C import _remove_worker_pids
 from torch.utils.data import DataLoader, Dataset
 
-from layup.backbones import Backbone
+from layup import memory
+from layup.backbones import BATCH, Backbone
 from layup.cache import FeatureCache, NoCache
 from layup.errors import BadImageError, LayupError
-from layup.images import ImageSource, image_digest, open_image
+from layup.images import ImageSource, image_digest, is_open_file, open_image
 from layup.progress import progress_bar
 
 Rows: TypeAlias = NDArray[np.float32]
@@ -30,7 +36,6 @@ Rows: TypeAlias = NDArray[np.float32]
 EMBEDDING = "final embedding"
 """Beside the layers' names: no module has a space in its own."""
 
-BATCH = 32
 FEW = 4 * BATCH
 """Up to so many images are decoded in this process: starting others takes longer."""
 
@@ -127,6 +132,7 @@ class Extractor(FeatureSource):
 
     def stream(self, images: Sequence[ImageSource], title: str = "Reading images") -> Iterator[Extraction]:
         """Rows in batches, in the order given, while other processes decode the next ones."""
+        memory.require(self.backbone.forecast(min(BATCH, len(images))), "Reading these images")
         reader = _Reader(images, self.backbone, self.cache)
         batches = in_batches(range(len(images)), BATCH)
         with progress_bar(self.progress) as bar:
@@ -273,33 +279,78 @@ def read_ahead(dataset: Any, batches: Sequence[list[int]], workers: int | None) 
 
     `workers` is how many, or None for so many as pay.
     """
-    if workers is None:
-        workers = worker_count(dataset.images)
+    workers = worker_count(dataset.images, workers)
     with warnings.catch_warnings():
         # More processes than cores: as asked.
         warnings.filterwarnings("ignore", message="This DataLoader will create")
         loader = DataLoader(dataset, batch_sampler=batches, collate_fn=_as_it_is, num_workers=workers)
-        prepared = iter(loader)
+    watch = None
     try:
+        prepared = iter(loader)
+        if workers:
+            watch = _Watch(prepared)
         yield from prepared
-    except RuntimeError as error:
-        if "DataLoader worker" not in str(error):
+    except (RuntimeError, OSError, EOFError) as error:
+        killed = watch is not None and watch.saw_one_killed()
+        unable = workers > 0 and watch is None and isinstance(error, OSError)
+        if not (killed or unable or "DataLoader worker" in str(error)):
             raise
+        what = "was killed" if killed else "could not be started" if unable else "failed"
         # The system kills them when memory runs out.
         raise LayupError(
-            "A process that decodes images was killed, perhaps for want of (shared) memory. "
+            f"A process that decodes images {what}, perhaps for want of (shared) memory. "
             "Use fewer of them, or none: workers=0, or --workers 0."
         ) from error
 
 
-def worker_count(images: Sequence[ImageSource]) -> int:
+class _Watch:
+    """Notices a killed worker of a loader at once, in whatever thread the loader is used.
+
+    PyTorch would raise an error in whatever the main thread is doing just then. And where the others wait for
+    the rest of what the killed one was about to send, they would wait for ever: so all are ended with it.
+    """
+
+    def __init__(self, prepared: Any) -> None:
+        _remove_worker_pids(id(prepared))
+        prepared._worker_pids_set = False  # as PyTorch does when it removes them
+        self._loader = weakref.ref(prepared)
+        self._workers = list(prepared._workers)
+        self._results = prepared._worker_result_queue
+        self._killed = threading.Event()
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def _run(self) -> None:
+        wait([worker.sentinel for worker in self._workers])
+        if getattr(self._loader(), "_shutdown", True):
+            return  # they have ended because all is done
+        self._killed.set()
+        for worker in self._workers:
+            with suppress(OSError):
+                worker.kill()
+        self._results._writer.close()  # the last end of the pipe: now reading from it ends as well
+
+    def saw_one_killed(self) -> bool:
+        """Whether one was killed, or is just being noticed to be."""
+        return self._killed.wait(1)
+
+
+def worker_count(images: Sequence[ImageSource], wanted: int | None = None) -> int:
     """How many processes to decode images with: none for a few of them, or for what needs no decoding.
 
-    >>> worker_count(["a.jpg", "b.jpg"])
-    0
+    Nor for open files, whatever is wanted: each has only one place where all would read.
+
+    >>> worker_count(["a.jpg", "b.jpg"]), worker_count(["a.jpg", "b.jpg"], 2)
+    (0, 2)
     """
-    files = len(images) > FEW and isinstance(images[0], str | os.PathLike)
-    return min(4, os.cpu_count() or 1) if files else 0
+    if wanted == 0 or len(images) <= (FEW if wanted is None else 0):
+        return 0
+    # What makes images only when asked is asked for one, and no more.
+    looked_at = images if isinstance(images, list | tuple) else [images[0]]
+    if any(is_open_file(image) or isinstance(image, memoryview) for image in looked_at):
+        return 0
+    if wanted is not None:
+        return wanted
+    return min(4, os.cpu_count() or 1) if isinstance(images[0], str | os.PathLike) else 0
 
 
 def _as_it_is(read: Any) -> Any:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from hashlib import blake2b
 from importlib.metadata import version
 from pathlib import Path
@@ -17,24 +17,25 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from layup import __version__, memory, storage
+from layup import __version__, forecasts, memory, storage
 from layup.adaptation import adapt
 from layup.adapters import AdaptedBackbone, reattached
-from layup.backbones import EAGER, Backbone, load_backbone
+from layup.backbones import Backbone, elsewhere, load_backbone
 from layup.cache import FeatureCache, NoCache
 from layup.classifier import SumsClassifier
-from layup.errors import BadImageError, ForgetError, InputError, MismatchError
+from layup.errors import BadImageError, ConsentError, ForgetError, InputError, MismatchError
 from layup.features import BadImage, Extractor, FeatureSource, Rows
 from layup.first_session import FirstSession, Wanted
-from layup.images import ImageSource, require_one_label_each
+from layup.images import ImageSource, is_encoded, require_one_label_each
 from layup.memory import Forecast
+from layup.model_file import KIND, TUNED, read_model
 from layup.spool import Spool
 from layup.statistics import Floats, GramStatistics
+from layup.texts import brief, has_controls
+from layup.turns import Turn, all_turns, in_turn, made_once
 
 logger = logging.getLogger(__name__)
 
-KIND = "model"
-TUNED = "adapter."  # before the names of an adapter's tensors in a file
 VERSIONS_OF = ("torch", "timm", "numpy")
 
 
@@ -97,6 +98,8 @@ class ImageModel:
 
     The sums are all that is ever learned: a model is the sum of its lessons. Each lesson, and each
     forgetting, has an id, so that models which share some do not count them twice when merged.
+
+    Threads may share a model: its methods take turns.
     """
 
     method: ClassVar[str]
@@ -115,8 +118,11 @@ class ImageModel:
         self.session = FirstSession.wanted(adapter)
         self.reading = reading
         self.lessons: list[str] = []
+        self.turn = Turn()
+        self._allowed = True  # a backbone from elsewhere, unless a file asks for it
         self._made_with: dict[str, Any] | None = None  # what the file says of the backbone
         self._tuned: dict[str, NDArray[Any]] = {}  # and holds of its adapter
+        self._file = ""  # what it is called
 
     # ---- what the kinds of model differ in
 
@@ -160,21 +166,26 @@ class ImageModel:
 
     # ---- learning
 
+    @in_turn
     def learn(
         self,
-        images: Sequence[ImageSource],
-        labels: Sequence[str],
+        images: Iterable[ImageSource],
+        labels: Iterable[str],
         *,
         strict: bool = False,
         checkpoint: str | Path | None = None,
     ) -> Lesson:
-        """Learn images (paths, PIL images, arrays or tensors) with their labels, as often as you like.
+        """Learn images with their labels, as often as you like.
+
+        Images are paths, contents of files (bytes, or open files), PIL images, arrays or tensors; they and
+        their labels come in a list, or in anything that gives them one by one, such as a generator.
 
         Images that cannot be used are skipped and reported; with `strict` the first one ends the lesson
         before anything is learned. If the model has an adapter, the first lesson tunes it before anything
         else; `checkpoint` names a file from which that goes on, should it be interrupted.
         """
-        images, labels = _listed(images), _checked_labels(labels, images)
+        images = _listed(images)
+        labels = _checked_labels(labels, images)
         # Refused before hours are spent: settings that cannot be, and what would not fit.
         memory.require(self.forecast(len(images), len({*self.classes_, *labels})), "This lesson")
         if self.session is not None and not self.lessons:
@@ -205,7 +216,7 @@ class ImageModel:
         """
         sums = self.statistics_
         if not isinstance(sums, GramStatistics):
-            return memory.class_sums(sums.dim, classes, images)
+            return forecasts.class_sums(sums.dim, classes, images)
         layers = list(sums.layers.items())
         known = sums.total if known is None else known
         searched = self.classifier_.needs_samples
@@ -213,7 +224,7 @@ class ImageModel:
         def of(k: int = len(layers), searched: bool = searched, precision: str = sums.precision) -> Forecast:
             kept = [width for _, width in layers[-k:]]
             solved = self._solved_width(kept)
-            return memory.learning(
+            return forecasts.learning(
                 sum(kept), classes, images, known=known, searched=searched, precision=precision, solved=solved
             )
 
@@ -230,13 +241,15 @@ class ImageModel:
             instead["precision = float32"] = of(precision="float32")
         return replace(found, instead=instead)
 
-    def forget(self, images: Sequence[ImageSource], labels: Sequence[str], *, strict: bool = False) -> Lesson:
+    @in_turn
+    def forget(self, images: Iterable[ImageSource], labels: Iterable[str], *, strict: bool = False) -> Lesson:
         """Un-learn images: the sums become what they would be had these never been learned. λ stays.
 
         A class with no image left disappears. Cached features of the images are deleted as well. What an
         adapter was tuned to in the first lesson cannot be un-learned: only the sums can.
         """
         sums = self.statistics_.empty()
+        memory.require(forecasts.reverting(sums, len(self.classes_)), "Forgetting")
         lesson, digests = self._visit(images, labels, strict, "Forgetting", sums.update)
         self.classifier_.adopt(self.statistics_ - sums)
         self.lessons.append(lesson.id)
@@ -252,6 +265,10 @@ class ImageModel:
         would count twice: give the ancestor as `base`, and a + b − base is computed.
         """
         self._require_same(other)
+        with all_turns(self, other, *([] if base is None else [base])):
+            return self._merged(other, base)
+
+    def _merged(self, other: Self, base: Self | None) -> Self:
         for model in (self, other):
             if model.session is not None and not model.lessons:
                 raise InputError(
@@ -260,6 +277,8 @@ class ImageModel:
                 )
         theirs = Counter(other.lessons)
         shared = Counter(self.lessons) & theirs
+        classes = len({*self.classes_, *other.classes_})
+        memory.require(forecasts.merging(self.statistics_, classes, base is not None), "Merging")
         sums = self.statistics_ + other.statistics_
         if base is not None:
             self._require_same(base)
@@ -285,21 +304,26 @@ class ImageModel:
 
     # ---- answering
 
-    def predict(self, images: Sequence[ImageSource]) -> NDArray[Any]:
+    @in_turn
+    def predict(self, images: Iterable[ImageSource]) -> NDArray[Any]:
         """The label of every image. Only classes that were learned can be the answer."""
         return np.asarray(np.array(self.classes_)[self.scores(images).argmax(axis=1)])
 
-    def scores(self, images: Sequence[ImageSource]) -> Floats:
+    def scores(self, images: Iterable[ImageSource]) -> Floats:
         """One row an image and one column for each of `classes_`; the highest wins, the first of equals."""
         answers = self.answer(images)
         if answers.bad:
             raise BadImageError(answers.bad[0].reason)
         return answers.scores
 
-    def answer(self, images: Sequence[ImageSource]) -> Answers:
+    @in_turn
+    def answer(self, images: Iterable[ImageSource]) -> Answers:
         """The scores of all images that can be used, and which cannot. Features are not held: only scores."""
         if not self.classes_:
             raise InputError("This model knows no class. Teach it with `learn` first.")
+        if not self.classifier_.ready:
+            width = self._solved_width(list(self.statistics_.layers.values()))
+            memory.require(forecasts.solving(self.statistics_, width, len(self.classes_)), "Predicting")
         answers = Answers(self.classes_, np.zeros((0, len(self.classes_))), [], [])
         scores = [answers.scores]
         for part in self.extractor_.stream(_listed(images), "Looking"):
@@ -315,6 +339,7 @@ class ImageModel:
         return list(self.statistics_.labels)
 
     @property
+    @in_turn
     def counts_(self) -> dict[str, int]:
         """How many images of each class the sums hold."""
         return dict(zip(self.statistics_.labels, self.statistics_.counts.tolist(), strict=True))
@@ -322,7 +347,7 @@ class ImageModel:
     @property
     def engine(self) -> str:
         """What computed the features that were learned, and computes all others."""
-        engine: str = self._made_of()[0].get("engine", EAGER)  # files did not always name it
+        engine: str = self._made_of()[0]["engine"]
         return engine
 
     @property
@@ -337,6 +362,7 @@ class ImageModel:
 
     # ---- files
 
+    @in_turn
     def save(self, path: str | Path) -> None:
         """Write the model to one file, atomically: whatever happens, the old file or the new one is there."""
         header, arrays = self.statistics_.state()
@@ -358,35 +384,47 @@ class ImageModel:
         *,
         backbone: Backbone | None = None,
         weights: str | Path | None = None,
+        allow_backbone: bool = False,
         **reading: Unpack[Reading],
     ) -> Self:
         """Read what `save` wrote. The backbone itself is loaded, and checked, when an image is to be read.
 
         A model whose backbone was a module of your own needs it again as `backbone`; one whose weights came
-        from a file that has moved needs to be told where to, with `weights`.
+        from a file that has moved needs to be told where to, with `weights`. A backbone that the file wants
+        from elsewhere (a path, a download) is only loaded with `allow_backbone`.
         """
-        header, arrays = storage.read(path, KIND)
+        found = read_model(path)
+        header = found.header
         if header["method"] != cls.method:
             raise MismatchError(f"'{path}' holds a {header['method']!r} model, not a {cls.method!r} one.")
-        settings = dict(header["settings"])
-        if "adapter" in settings:
-            settings["adapter"] = FirstSession.from_dict(settings["adapter"])
-        model = cls(backbone or header["backbone"]["name"], **settings, **reading)
-        model._made_with = header["backbone"]
-        model._tuned = {
-            name.removeprefix(TUNED): array for name, array in arrays.items() if name.startswith(TUNED)
-        }
+        with storage.believed(path):
+            model = cls(backbone or header["backbone"]["name"], **cls._settings_from(header), **reading)
+            classifier = model._classifier()
+            if not isinstance(found.sums, classifier.sums):
+                raise ValueError(f"a {cls.method!r} model needs other sums")
+            model.__dict__["classifier_"] = classifier
+            model._adopt_loaded(found.sums, header)
+        model._file, model._made_with, model._tuned = str(path), header["backbone"], found.tuned
+        model._allowed = allow_backbone or weights is not None
         if weights is not None and model._made_with["spec"] is not None:
             model._made_with["spec"]["weights"] = str(Path(weights).absolute())
         model.lessons = list(header["lessons"])
-        classifier = model._classifier()
-        model.__dict__["classifier_"] = classifier
-        model._adopt_loaded(classifier.sums.from_state(header, arrays), header)
         return model
+
+    @classmethod
+    def _settings_from(cls, header: dict[str, Any]) -> dict[str, Any]:
+        """What a file says that the model was made with: arguments of its own, none of `Reading`."""
+        settings = dict(header["settings"])
+        known = inspect.signature(cls).parameters
+        if strangers := [name for name in settings if name not in known]:
+            raise ValueError(f"a {cls.method!r} model has no setting {strangers[0]!r}")
+        if "adapter" in settings:
+            settings["adapter"] = FirstSession.from_dict(settings["adapter"])
+        return settings
 
     # ---- the parts, made when first needed
 
-    @cached_property
+    @made_once
     def backbone_(self) -> Backbone:
         """The backbone, loaded; if the model comes from a file, the very one that the file names."""
         made_with = self._made_with
@@ -400,7 +438,7 @@ class ImageModel:
                 "Give it to `load` as backbone=Backbone.from_module(…)."
             )
         else:
-            loaded = load_backbone(**made_with["spec"])
+            loaded = self._loaded_as(made_with["spec"])
         if made_with is not None and loaded.engine != self.engine:
             loaded = loaded.with_engine(self.engine)  # else what it learned could not be forgotten exactly
         if made_with and made_with.get("adapted") and not isinstance(loaded, AdaptedBackbone):
@@ -414,12 +452,15 @@ class ImageModel:
             )
         return loaded
 
-    @cached_property
+    @made_once
     def extractor_(self) -> FeatureSource:
         """The reader of images."""
-        return self._extractor()
+        extractor = self._extractor()
+        if self._made_with is not None and extractor.layers != self.statistics_.layers:
+            raise storage.damaged(self._file, "its sums are of other layers than its backbone has")
+        return extractor
 
-    @cached_property
+    @made_once
     def classifier_(self) -> SumsClassifier:
         """The classifier on feature vectors, empty at first."""
         classifier = self._classifier()
@@ -427,6 +468,17 @@ class ImageModel:
         return classifier
 
     # ---- the rest is private
+
+    def _loaded_as(self, spec: dict[str, Any]) -> Backbone:
+        """The backbone that the file names, if that may be followed."""
+        if not self._allowed and (origin := elsewhere(spec)) is not None:
+            raise ConsentError(
+                f"The model '{self._file}' asks for {brief(origin)}, to be its backbone "
+                f"{brief(repr(spec['name']))}. A stranger's file can ask for anything. If you know where it "
+                "comes from, allow it with allow_backbone=True (--allow-backbone), or name your own copy "
+                "with weights=… (--weights)."
+            )
+        return load_backbone(**spec, local_only=not self._allowed)
 
     def _reader(self, backbone: Backbone) -> Extractor:
         """A reader of this model's layers of a backbone."""
@@ -458,14 +510,15 @@ class ImageModel:
 
     def _visit(
         self,
-        images: Sequence[ImageSource],
-        labels: Sequence[str],
+        images: Iterable[ImageSource],
+        labels: Iterable[str],
         strict: bool,
         title: str,
         take: Callable[[Rows, list[str]], None],
     ) -> tuple[Lesson, list[bytes]]:
         """Hand over the features and labels of all usable images, batch by batch."""
-        images, labels = _listed(images), _checked_labels(labels, images)
+        images = _listed(images)
+        labels = _checked_labels(labels, images)
         counts: Counter[str] = Counter()
         bad: list[BadImage] = []
         seen: list[tuple[str, bytes]] = []
@@ -565,23 +618,47 @@ def _lesson_id(verb: str, seen: list[tuple[str, bytes]]) -> str:
     return content.hexdigest()
 
 
-def _listed(images: Sequence[ImageSource]) -> Sequence[ImageSource]:
+def _listed(images: Iterable[ImageSource]) -> Sequence[ImageSource]:
     """The images as a sequence; a lone path or picture is a common slip."""
-    shape: tuple[int, ...] = getattr(images, "shape", ())
-    # Not batches of grey pictures that happen to be so wide, or so many.
-    picture = len(shape) == 2 or (
-        len(shape) == 3 and shape[0 if hasattr(images, "detach") else 2] in (1, 3, 4)
-    )
-    if picture or isinstance(images, str | Path) or not hasattr(images, "__getitem__"):
+    if is_encoded(images) or _is_picture(images) or not _gives_several(images):
         raise InputError(f"Give a list of images, not one {type(images).__name__}: [image].")
-    return images
+    _require_order(images, "images")
+    # What is asked for by its place stays as it is: it may make images only when it is asked for them. Not so
+    # a column of a table, whose numbers in brackets are names of rows.
+    by_place = isinstance(images, Sequence) or len(getattr(images, "shape", ())) > 1
+    return images if by_place or not hasattr(images, "__iter__") else list(images)  # type: ignore[return-value]
 
 
-def _checked_labels(labels: Sequence[str], images: Sequence[ImageSource]) -> list[str]:
-    if isinstance(labels, str) or not hasattr(labels, "__len__"):
+def _is_picture(images: object) -> bool:
+    """Whether an array is one picture, and no batch of grey ones that happens to be so wide, or so many."""
+    shape: tuple[int, ...] = getattr(images, "shape", ())
+    return len(shape) == 2 or (len(shape) == 3 and shape[0 if hasattr(images, "detach") else 2] in (1, 3, 4))
+
+
+def _gives_several(values: object) -> bool:
+    """Whether something gives values one by one. An array without an axis does not, whatever it says."""
+    able = hasattr(values, "__iter__") or hasattr(values, "__getitem__")
+    return able and getattr(values, "shape", None) != ()
+
+
+def _require_order(values: object, what: str) -> None:
+    if isinstance(values, Mapping | set | frozenset):
+        raise InputError(
+            f"Give a list of {what}, no {type(values).__name__}: it is by their order that labels belong to "
+            "images."
+        )
+
+
+def _checked_labels(labels: Iterable[str], images: Sequence[ImageSource]) -> list[str]:
+    """The labels as a list, one for each image: of one spelling, as names of class folders are."""
+    _require_order(labels, "labels")
+    if isinstance(labels, str) or not _gives_several(labels):
         raise InputError(f"Give a list of labels, one for each image, not {labels!r}.")
-    for label in labels:
+    listed = list(labels)
+    for label in listed:
         if not isinstance(label, str) or not label:
             raise InputError(f"Labels are texts that are not empty, but one is {label!r}. Use str(label).")
-    require_one_label_each(images, labels)
-    return [normalize("NFC", label) for label in labels]  # as class folders are
+        if has_controls(label):
+            raise InputError(f"Labels are texts without control characters, but one is {label!r}. Rename it.")
+    require_one_label_each(images, listed)
+    return [normalize("NFC", str(label)) for label in listed]

@@ -1,4 +1,4 @@
-"""Paths, files and arrays → RGB images; every way in which one of them can be bad.
+"""Paths, contents of files and arrays → RGB images; every way in which one of them can be bad.
 
 Whatever is wrong with an image is a `BadImageError` of one sentence or two: a folder of photos always
 holds a broken one, and the person has to know which one and why.
@@ -9,14 +9,16 @@ from __future__ import annotations
 import contextlib
 import difflib
 import hashlib
+import io
 import os
 import stat
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from io import BufferedReader
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from heapq import heappop, heappush
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias, TypeGuard, runtime_checkable
 from unicodedata import normalize
 
 import numpy as np
@@ -24,6 +26,7 @@ import numpy.typing as npt
 from PIL import ExifTags, Image, UnidentifiedImageError
 
 from layup.errors import BadImageError, InputError
+from layup.texts import has_controls, printable
 
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "AVIF", "HEIF", "ICO")
 """The file formats that are tried. Not all that Pillow knows: its EPS reader, for one, starts Ghostscript,
@@ -59,17 +62,50 @@ class TensorLike(Protocol):
     def detach(self) -> Any:
         """The values without their gradient."""
 
+    def cpu(self) -> Any:
+        """The values where NumPy can see them."""
 
-ImageSource: TypeAlias = str | os.PathLike[str] | Image.Image | npt.NDArray[Any] | TensorLike
+
+class OpenFile(Protocol):
+    """A file that is open for reading bytes: `open(path, "rb")`, `io.BytesIO`, a member of an archive …"""
+
+    def read(self, size: int = -1, /) -> bytes:
+        """So many bytes from where it is, or all that are left."""
+
+
+Encoded: TypeAlias = str | os.PathLike[str] | bytes | bytearray | memoryview | OpenFile
+"""An image as a file has it: the path, the contents, or the open file."""
+Stream: TypeAlias = io.BufferedReader | io.BytesIO
+ImageSource: TypeAlias = Encoded | Image.Image | npt.NDArray[Any] | TensorLike
 """All that `open_image` takes."""
+
+
+def is_open_file(source: object) -> TypeGuard[OpenFile]:
+    """Whether something can be read as a file is, if only by handing it on, as temporary files do.
+
+    >>> is_open_file(io.BytesIO()), is_open_file(b"")
+    (True, False)
+    """
+    return callable(getattr(source, "read", None))
+
+
+def is_encoded(source: object) -> TypeGuard[Encoded]:
+    """Whether something is an image as a file has it, to be decoded.
+
+    >>> is_encoded("a.jpg"), is_encoded(b""), is_encoded(io.BytesIO()), is_encoded([])
+    (True, True, True, False)
+    """
+    return isinstance(source, str | os.PathLike | bytes | bytearray | memoryview) or is_open_file(source)
 
 
 def open_image(source: ImageSource) -> Image.Image:
     """A new, upright RGB image of a file, a PIL image, an array or a tensor.
 
-    The EXIF orientation is applied, alpha dropped, an animation is its first frame, and 16 bits become 8 by
-    scaling. Arrays are H×W, H×W×1, H×W×3 or H×W×4; tensors C×H×W, as torchvision's, with 1 or 3 channels.
-    Costs one decoding. Raises `BadImageError`, and nothing else, for what is not a usable image.
+    A file is its path, its contents (bytes), or an open one, which is read from its beginning and left open,
+    at the place where it was. The EXIF orientation is applied, alpha dropped, an animation is its first
+    frame, and 16 bits become 8 by scaling. Arrays are H×W, H×W×1, H×W×3 or H×W×4; tensors C×H×W, as
+    torchvision's, with 1 or 3 channels. Costs one decoding. Raises `BadImageError`, and nothing else, for
+    what is not a usable image.
 
     >>> open_image(np.array([[0.0, 1.0]])).getpixel((1, 0))
     (255, 255, 255)
@@ -77,9 +113,9 @@ def open_image(source: ImageSource) -> Image.Image:
     Traceback (most recent call last):
     layup.errors.BadImageError: Cannot use 'no/such.jpg': there is no such file.
     """
-    if isinstance(source, str | os.PathLike):
+    if is_encoded(source):
         with _opened(source) as file:
-            return _decoded(lambda: _identified(file), repr(os.fspath(source)))
+            return _decoded(lambda: _identified(file), _described(source))
     if isinstance(source, Image.Image):
         return _decoded(lambda: source, _described(source))
     if isinstance(source, np.ndarray):
@@ -87,26 +123,27 @@ def open_image(source: ImageSource) -> Image.Image:
     if isinstance(source, TensorLike):
         return _pictured(_height_width_channels(source), _described(source))
     raise BadImageError(
-        f"Cannot use {_described(source)} as an image. Give a path, a PIL image, an array or a tensor. "
-        + ALLOWED_ARRAYS
+        f"Cannot use {_described(source)} as an image. Give a path, the bytes of a file, an open file, "
+        f"a PIL image, an array or a tensor. {ALLOWED_ARRAYS}"
     )
 
 
 def image_digest(source: ImageSource) -> bytes:
     """The identity of an image, 32 bytes: of a file its contents, of anything else its size and RGB pixels.
 
-    A file is read but not decoded. The two kinds never share a digest.
+    A file, be it a path, its bytes or an open one, is read but not decoded. The two kinds never share a
+    digest.
 
     >>> grey = np.full((2, 2), 51, np.uint8)
     >>> image_digest(grey) == image_digest(grey.T / 255) != image_digest(grey + 1)
     True
     """
-    if isinstance(source, str | os.PathLike):
+    if is_encoded(source):
         with _opened(source) as file:
             try:
                 return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=32)).digest()
             except OSError as error:
-                raise _unreadable(repr(os.fspath(source)), error) from error
+                raise _unreadable(_described(source), error) from error
     # Not the values as given: palette, orientation and byte order matter as well, and all end in the RGB.
     image = open_image(source)
     return hashlib.blake2b(
@@ -125,20 +162,24 @@ def find_images(folder: str | os.PathLike[str]) -> list[Path]:
 
     Hidden files and folders are skipped, and so is the clutter that systems leave (Thumbs.db, desktop.ini …).
     Every other file is listed whatever its suffix, so that a stray notes.txt is reported as bad by whoever
-    opens it and not silently passed over. Nothing is opened here.
+    opens it and not silently passed over; so is a folder that cannot be read. Nothing is opened here.
+
+    Links are followed, but no folder is read twice, and a link to a folder that it is itself in (a link that
+    leads back up) is passed over.
 
     >>> find_images("no/such/folder")
     Traceback (most recent call last):
     layup.errors.InputError: There is no folder 'no/such/folder'.
     """
-    return sorted(_files_below(_existing(folder), frozenset()), key=lambda path: path.parts)
+    return _sorted_below(_existing(folder))
 
 
 def class_folders(folder: str | os.PathLike[str]) -> tuple[list[Path], list[str]]:
     """PHOTOS/class/**: the files, and the class of each, which is the name of its first-level folder.
 
     Both lists are sorted by class, then name. A class folder without files is left out, and files beside the
-    class folders are ignored.
+    class folders are ignored. A class folder that cannot be used (a broken link, no permission, a name with
+    control characters or not in UTF-8) is listed itself, so that whoever opens it reports it.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as photos:
@@ -149,21 +190,23 @@ def class_folders(folder: str | os.PathLike[str]) -> tuple[list[Path], list[str]
     (['1.jpg'], ['tabby'])
     """
     photos = _existing(folder)
-    classes, loose = visible(photos)
+    inside, loose = visible(photos)
+    place = _real(photos)
+    classes = [each for each in inside if not _leads_up(_real(each), [place])]
     if not classes:
         found = f"only {len(loose)} files" if loose else "nothing"
         raise InputError(
             f"{str(photos)!r} has no class folders, {found} directly in it. "
             "Put each class in its own folder: PHOTOS/tabby/1.jpg."
         )
-    classes.sort(key=lambda each: each.name)
+    classes.sort()
     if {each.name.lower() for each in classes} <= PARTS and all(visible(each)[0] for each in classes):
         raise InputError(
             f"{str(photos)!r} holds the parts of a dataset ({', '.join(each.name for each in classes)}), and "
             f"no classes. Did you mean {str(classes[-1])!r}?"
         )
-    # The same letters however a file system spells them: a Mac takes é apart.
-    labelled = [(path, normalize("NFC", each.name)) for each in classes for path in find_images(each)]
+    classes += [each for each in loose if each.is_symlink() and not each.exists()]
+    labelled = [(path, label_of(each)) for each in sorted(classes) for path in _of_class(each)]
     if not labelled:
         names = ", ".join(each.name for each in classes)
         raise InputError(
@@ -173,18 +216,72 @@ def class_folders(folder: str | os.PathLike[str]) -> tuple[list[Path], list[str]
     return [path for path, _ in labelled], [label for _, label in labelled]
 
 
+def label_of(folder: Path) -> str:
+    """The label that a class folder stands for.
+
+    >>> label_of(Path("photos/cafe\u0301"))
+    'café'
+    """
+    # The same letters however a file system spells them: a Mac takes é apart.
+    return printable(normalize("NFC", folder.name))
+
+
 # Files
 
 
+def _opened(source: Encoded) -> AbstractContextManager[Stream]:
+    """A file of our own with these contents, or the sentence that says why there is none to read."""
+    if isinstance(source, str | os.PathLike):
+        return _opened_path(source)
+    contents = _contents(source)
+    if not contents:
+        raise BadImageError(f"Cannot use {_described(source)}: it is empty (0 bytes).")
+    return io.BytesIO(contents)
+
+
+def _contents(source: Any) -> bytes:
+    """All of a buffer or of an open file, which is left as it was."""
+    name = _described(source)
+    as_text = BadImageError(f"Cannot use {name}: it was opened as text. Open it with the mode 'rb'.")
+    if isinstance(source, io.TextIOBase):
+        raise as_text
+    try:
+        if not is_open_file(source):
+            return bytes(source)
+        if not getattr(source, "seekable", bool)():
+            raise BadImageError(f"Cannot use {name}: it can be read only once. Give what read() returns.")
+        contents = _read_again(source)
+    except io.UnsupportedOperation as error:
+        raise BadImageError(f"Cannot use {name}: it is not open for reading ({error}).") from error
+    except OSError as error:
+        raise _unreadable(name, error) from error
+    except BadImageError:
+        raise
+    except ValueError as error:
+        raise BadImageError(f"Cannot use {name}: it is closed ({error}).") from error
+    if not isinstance(contents, bytes):
+        raise as_text
+    return contents
+
+
+def _read_again(file: Any) -> Any:
+    """All of a file from its beginning; then it is back at the place where it was."""
+    place = file.tell()
+    try:
+        file.seek(0)
+        return file.read()
+    finally:
+        file.seek(place)
+
+
 @contextlib.contextmanager
-def _opened(path: str | os.PathLike[str]) -> Iterator[BufferedReader]:
-    """The file, or the sentence that says why there is none to read."""
-    name = repr(os.fspath(path))
+def _opened_path(path: str | os.PathLike[str]) -> Iterator[Stream]:
+    name = _described(path)
     try:
         # Before opening: to open a pipe would wait for a writer, for ever.
         status = Path(path).stat()
         if stat.S_ISDIR(status.st_mode):
-            raise BadImageError(f"Cannot use {name} as an image: it is a folder. Give the files in it.")
+            raise _no_file(Path(path))
         if not stat.S_ISREG(status.st_mode):
             raise BadImageError(f"Cannot use {name}: it is not a regular file but a device or a pipe.")
         if status.st_size == 0:
@@ -204,11 +301,27 @@ def _opened(path: str | os.PathLike[str]) -> Iterator[BufferedReader]:
         yield file
 
 
+def _no_file(folder: Path) -> BadImageError:
+    """Why a folder that was taken for an image, or listed as bad, cannot be used."""
+    name = _described(folder)
+    try:
+        with os.scandir(folder):
+            pass
+    except OSError as error:
+        return _unreadable(name, error)
+    if has_controls(folder.name):
+        return BadImageError(
+            f"Cannot use {name}: this folder's name has control characters, or bytes that are not UTF-8, and "
+            "cannot be a label. Rename it."
+        )
+    return BadImageError(f"Cannot use {name} as an image: it is a folder. Give the files in it.")
+
+
 def _unreadable(name: str, error: OSError) -> BadImageError:
     return BadImageError(f"Cannot use {name}: it cannot be read ({error.strerror or error}).")
 
 
-def _identified(file: BufferedReader) -> Image.Image:
+def _identified(file: Stream) -> Image.Image:
     Image.init()  # HEIF needs a plug-in, AVIF a recent Pillow; Pillow stumbles over a format it does not know
     image = Image.open(file, formats=[name for name in FORMATS if name in Image.OPEN])
     # Between this limit and its double, Pillow only warns.
@@ -272,7 +385,7 @@ def _decoded(opened: Callable[[], Image.Image], name: str) -> Image.Image:
             "which could exhaust the memory. Scale it down."
         ) from error
     except Exception as error:  # decoders fail with OSError, SyntaxError, ValueError, struct.error, …
-        reason = str(error) or type(error).__name__
+        reason = printable(str(error)) or type(error).__name__
         raise BadImageError(f"Cannot use {name}: it is damaged, incomplete or unusual ({reason}).") from error
 
 
@@ -345,8 +458,17 @@ def _height_width_channels(tensor: Any) -> npt.NDArray[Any]:
 
 
 def _described(source: object) -> str:
-    """What an error calls something that has no file name."""
+    """What an error calls an image: by the name of its file, if it has one."""
+    if isinstance(source, str | os.PathLike):
+        return repr(os.fspath(source))
     kind = f"this {type(source).__name__}"
+    if isinstance(source, bytes | bytearray):
+        return f"{kind} ({len(source):,} bytes)"
+    if isinstance(source, memoryview):
+        return kind  # one that was released has no size any more
+    if is_open_file(source):
+        name = getattr(source, "name", None)
+        return f"{kind} ({name!r})" if isinstance(name, str) else kind
     if isinstance(source, Image.Image):
         path = getattr(source, "filename", "")
         return repr(path) if path else f"{kind} (mode {source.mode}, size {source.width}×{source.height})"
@@ -362,7 +484,8 @@ def _existing(folder: str | os.PathLike[str]) -> Path:
     path = Path(folder)
     try:
         if path.is_dir():
-            return path
+            with os.scandir(path):
+                return path
         if path.exists():
             raise InputError(f"{str(path)!r} is a file, but must be a folder of photos.")
     except OSError as error:
@@ -381,21 +504,79 @@ def visible(folder: Path) -> tuple[list[Path], list[Path]]:
         with os.scandir(folder) as entries:
             for entry in entries:
                 if not entry.name.startswith(".") and entry.name.lower() not in CLUTTER:
-                    (folders if entry.is_dir() else files).append(folder / entry.name)
+                    (folders if _is_folder(entry) else files).append(folder / entry.name)
     except OSError as error:
         raise _closed(folder, error) from error
     return folders, files
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link that leads in circles: whoever opens it says so
+        return False
 
 
 def _closed(folder: Path, error: OSError) -> InputError:
     return InputError(f"The folder {str(folder)!r} cannot be read ({error.strerror or error}).")
 
 
-def _files_below(folder: Path, above: frozenset[Path]) -> Iterator[Path]:
-    here = folder.resolve()
-    if here in above:  # a link that leads back up would never end
-        return
-    folders, files = visible(folder)
-    yield from files
-    for each in folders:
-        yield from _files_below(each, above | {here})
+def _of_class(folder: Path) -> list[Path]:
+    """What is to be opened of a class folder: its files, or itself if it cannot be used."""
+    if has_controls(folder.name) or not folder.is_dir():
+        return [folder]
+    return _sorted_below(folder)
+
+
+def _sorted_below(folder: Path) -> list[Path]:
+    return sorted(_files_below(folder), key=lambda path: path.parts)
+
+
+def _files_below(folder: Path) -> Iterator[Path]:
+    """All files below a folder, and the folders that cannot be read.
+
+    Each folder is read once: by its own name, if it is below, or else by the first link that leads to it.
+    """
+    read: set[Path] = set()
+    links = [(folder, _real(folder), frozenset[Path]())]
+    while links:
+        waiting = [heappop(links)]
+        while waiting:
+            here, place, above = waiting.pop()  # `above`: where the links are that led here
+            if place in read:
+                continue
+            read.add(place)
+            try:
+                folders, files = visible(here)
+            except InputError:
+                yield here
+                continue
+            yield from files
+            for each in folders:
+                if not _is_link(each):
+                    waiting.append((each, place / each.name, above))
+                    continue
+                target, around = _real(each), above | {place}
+                if not _leads_up(target, around):
+                    heappush(links, (each, target, around))
+
+
+def _real(path: Path) -> Path:
+    """Where a path leads, without links."""
+    return Path(os.path.realpath(path))
+
+
+def _leads_up(target: Path, places: Iterable[Path]) -> bool:
+    """Whether a link that is at some of these places leads to a folder that it is itself in.
+
+    >>> [_leads_up(Path(target), [Path("/photos/tabby")]) for target in ("/photos", "/photos/beagle")]
+    [True, False]
+    """
+    return any(place.is_relative_to(target) for place in places)
+
+
+def _is_link(path: Path) -> bool:
+    try:
+        return path.is_symlink()
+    except OSError:  # its name is too long, say: whoever opens it says so
+        return False

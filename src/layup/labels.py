@@ -143,7 +143,7 @@ def _word(key: str, value: Any) -> str:
         return f"{'data' if key == 'data' else 'weights'} {str(value)[:8]}"
     if key == "backbone.pixels":
         sides = value if isinstance(value, list) else [value]
-        return f"{'×'.join(map(str, dict.fromkeys(sides)))} px"
+        return f"{'×'.join(dict.fromkeys(map(str, sides)))} px"
     if key in ("tasks", "per_class"):
         return f"{value} {name}"
     if isinstance(value, list):

@@ -102,7 +102,7 @@ def search_lambda(
 
     `lesson` are the sums of the lesson, if they are at hand. With n samples of a lesson and N in all, costs
     2 m³ + 2 m² n operations for m = d, or N while that is less, and |grid|·(n/4 + C)·m a sample; in large
-    lessons four times 2 d³, and d² + |grid|·C·d a sample. `memory.searching` says what memory it takes.
+    lessons four times 2 d³, and d² + |grid|·C·d a sample. `forecasts.searching` says what memory it takes.
     """
     everything = {"": list(history.layers)}
     found = search_blocks(history, features, labels, everything, balance=balance, grid=grid, lesson=lesson)

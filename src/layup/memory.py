@@ -1,7 +1,7 @@
-"""Memory before it is needed: what learning will take, what is free, and a sentence where that is too little.
+"""Memory before it is needed: what is free, and a sentence where that is too little.
 
 A process that asks for more than there is gets killed by the system, in the middle of its work and without
-a word. So what is about to be learned is weighed before anything is read.
+a word. So what is about to be done is weighed first (`layup.forecasts`).
 """
 
 from __future__ import annotations
@@ -11,19 +11,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
-
 from layup.errors import MemoryShortage
-from layup.statistics import CHUNK
-from layup.triangle import Triangle
 
 PROC = Path("/proc")
 CGROUPS = Path("/sys/fs/cgroup")
 
 SPOOL = 512 * 2**20
 """Bytes of a lesson's features that are held in memory, where λ is searched on them; the rest is on disk."""
-SOLVING = 6
-"""Matrices of G's size that there are while it is solved: G, G + λI, LAPACK's copies, and what it gives."""
 
 
 @dataclass(frozen=True)
@@ -55,68 +49,6 @@ class Forecast:
             f"{name} {size_of(count)}" for name, count in self.parts.items() if 100 * count >= self.total
         ]
         return f"about {size_of(self.total)} ({', '.join(shown)})"
-
-
-def learning(
-    dim: int,
-    classes: int,
-    samples: int,
-    *,
-    known: int = 0,
-    searched: bool,
-    precision: str = "float64",
-    solved: int | None = None,
-) -> Forecast:
-    """What it takes to learn a lesson of `samples` with sums that hold `known` of them, and to answer then.
-
-    dim: values of a feature vector, d.
-    searched: whether λ is searched on the lesson.
-    solved: values of the widest part that is solved by itself, if not all of them.
-
-    Besides what stays there is what comes and goes: adding to the sums, searching λ and solving take turns,
-    so only the largest of these counts.
-
-    >>> print(learning(4608, classes=100, samples=5000, searched=True))
-    about 1.5 GB (G 87.3 MB, samples 92.2 MB, λ search 1.3 GB)
-    >>> print(learning(4608, classes=100, samples=5000, searched=False))
-    about 1.1 GB (G 87.3 MB, solving 1.0 GB)
-    """
-    size, width = np.dtype(precision).itemsize, dim if solved is None else solved
-    triangle = Triangle.nbytes_of(dim, precision)
-    turns = {
-        "adding": 2 * triangle + 3 * size * dim * min(samples, CHUNK),
-        "solving": SOLVING * size * width**2 + size * width * classes,
-        "λ search": size * searching(width, classes, samples, known) if searched else 0,
-    }
-    most = max(turns, key=lambda turn: turns[turn])
-    stays = {
-        "G": triangle,
-        "class sums": size * dim * classes,
-        "samples": min(4 * samples * dim, SPOOL) if searched else 0,
-    }
-    return Forecast({**stays, most: turns[most]})
-
-
-def searching(width: int, classes: int, samples: int, known: int) -> int:
-    """Values that the search of λ takes beside the sums and the samples, see `layup.lambda_search`."""
-    from layup.lambda_search import FOLDS, LAMBDAS, LARGE_FOLD  # here, for it loads torch
-
-    fold = samples / FOLDS
-    if fold > LARGE_FOLD * width:  # the sums of every fold, G without one and its factors; W of every λ
-        return 7 * width**2 + 2 * len(LAMBDAS) * classes * width
-    everything = known + samples
-    if everything - fold < width:  # G and its square root; all rows, and two copies; K and what it becomes
-        return 2 * width**2 + 2 * everything * width + 3 * everything**2
-    return 3 * width**2 + 2 * samples * width  # G, and what it becomes; samples, rotated and whitened
-
-
-def class_sums(dim: int, classes: int, samples: int) -> Forecast:
-    """What it takes to learn a lesson where only sums of classes are kept.
-
-    >>> print(class_sums(768, classes=100, samples=5000))
-    about 13.8 MB (class sums 1.2 MB, adding 12.6 MB)
-    """
-    return Forecast({"class sums": 16 * dim * classes, "adding": 16 * dim * min(samples, CHUNK)})
 
 
 def require(forecast: Forecast, what: str) -> None:

@@ -9,6 +9,7 @@ from layup.classifier import NearestMeanClassifier, RidgeClassifier
 from layup.features import EMBEDDING
 from layup.first_session import Wanted
 from layup.image_model import ImageModel, Reading
+from layup.turns import in_turn
 
 
 class EmbeddingModel(ImageModel):
@@ -89,7 +90,8 @@ class RidgeModel(ImageModel):
         self.classifier_.adopt(sums, max(searched)[1] if searched else None)
 
     def _adopt_loaded(self, sums: Any, header: dict[str, Any]) -> None:
-        self.classifier_.adopt(sums, header["lambda"])
+        lam = header["lambda"]
+        self.classifier_.adopt(sums, None if lam is None else float(lam))
 
 
 class LayUP(RidgeModel, RidgeOfLayersModel):
@@ -115,6 +117,7 @@ class LayUP(RidgeModel, RidgeOfLayersModel):
 
     method = "layup"
 
+    @in_turn
     def configure(self, *, lam: float | str | None = None, balance: bool | None = None) -> Self:
         """Change how the sums are solved, from now on; what was learned stays as it is."""
         lam = self.lam if lam is None else lam

@@ -3,21 +3,41 @@
 from __future__ import annotations
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, Task, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+from layup.texts import printable
 
 screen = Console(stderr=True, highlight=False)
 """Shared by all that moves: bars and tables that are shown at the same time make room for each other."""
 
 
+def shown(text: str, style: str = "") -> Text:
+    """A text for a screen, letter by letter: neither the terminal nor rich finds a command in it.
+
+    >>> shown("[red] :cat: \\x1b[2J").plain
+    '[red] :cat: \\\\x1b[2J'
+    """
+    return Text(printable(text), style=style)
+
+
+class _Words(TextColumn):
+    """What a format makes of a task."""
+
+    def render(self, task: Task) -> Text:
+        """The text of a task, as it is."""
+        return shown(self.text_format.format(task=task), style="none")
+
+
 def progress_bar(show: bool | None, unit: str = "") -> Progress:
     """A bar that is gone when done; by default shown only on a terminal. Every task needs a `note`."""
     columns = (
-        TextColumn("{task.description}"),
+        _Words("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn(unit),
+        _Words(unit),
         TimeRemainingColumn(),
-        TextColumn("{task.fields[note]}"),
+        _Words("{task.fields[note]}"),
     )
-    shown = screen.is_terminal if show is None else show
-    return Progress(*columns, console=screen, disable=not shown, transient=True)
+    visible = screen.is_terminal if show is None else show
+    return Progress(*columns, console=screen, disable=not visible, transient=True)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Generic, TypeVar
 
 from layup.errors import UnknownNameError
+from layup.texts import brief
 
 T = TypeVar("T")
 
@@ -20,7 +21,7 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> UnknownNameError
     names = list(known)
     guess = difflib.get_close_matches(str(name), names, n=1)
     hint = f" Did you mean {guess[0]!r}?" if guess else ""
-    return UnknownNameError(f"Unknown {kind} {name!r}. Known: {', '.join(names)}.{hint}")
+    return UnknownNameError(f"Unknown {kind} {brief(repr(name))}. Known: {', '.join(names)}.{hint}")
 
 
 class Registry(Mapping[str, Callable[..., T]], Generic[T]):

@@ -20,6 +20,7 @@ from layup.metrics import Interval
 from layup.plots.canvas import BETTER, WORSE
 from layup.storage import make_folder, write_text
 from layup.suites.sheets import DASH, Cell, Line, Picture, Sheet, Shown, percent, points
+from layup.texts import printable_lines
 
 PAGE = "reproduction"
 """The name of both files, but for their endings."""
@@ -77,8 +78,8 @@ def write(
     pictures: dict[str, bytes] = {}
     sections = [_drawn(section, drawn, pictures) for section in sections]
     page, text = folder / f"{PAGE}.html", folder / f"{PAGE}.md"
-    write_text(page, html_page(title, introduction, sections, pictures))
-    write_text(text, markdown(title, introduction, sections))
+    write_text(page, printable_lines(html_page(title, introduction, sections, pictures)))
+    write_text(text, printable_lines(markdown(title, introduction, sections)))
     return page, text
 
 
@@ -280,7 +281,7 @@ def _all_plain(texts: Sequence[str]) -> list[str]:
 
 
 # Not all that could mean something: A_T and [67.3, 71.4] mean nothing, and are easier to read as they are.
-_SPECIAL = re.compile(r"[\\`*~<>|]|(?<!\w)_|_(?!\w)|&(?=#?\w+;)")
+_SPECIAL = re.compile(r"[\\`*~<>|]|(?<!\w)_|_(?!\w)|&(?=#?\w+;)|\](?=[(\[:])")
 
 
 def _plain(text: str) -> str:

@@ -22,8 +22,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from layup.errors import InputError
+from layup.statistics import require_finite
+
 BLOCK = 48
 """Columns of a panel: more make the band dearer, fewer the products slower."""
+RAISES = 18
+"""How often λ may be raised, tenfold each time: from the rounding ε tr A to more than tr A, so than ‖A‖."""
 
 
 class Resolvent:
@@ -42,8 +47,10 @@ class Resolvent:
     """
 
     def __init__(self, matrix: Tensor) -> None:
+        require_finite(matrix.numpy())
         a = matrix.clone()
-        self._rounding = float(torch.linalg.matrix_norm(a)) * torch.finfo(a.dtype).eps
+        # The trace bounds the norm, and unlike it is no sum of squares, which could overflow.
+        self._rounding = abs(float(a.trace())) * torch.finfo(a.dtype).eps
         self._reflectors: list[tuple[int, Tensor, Tensor]] = []
         self._diagonal: list[Tensor] = []
         self._below: list[Tensor] = []
@@ -75,19 +82,27 @@ class Resolvent:
         return z
 
     def at(self, lams: Sequence[float]) -> Shifted:
-        """T + λI, factorised for every λ; one that rounding leaves indefinite is raised until it is not."""
+        """T + λI, factorised for every λ; one that rounding leaves indefinite is raised until it is not.
+
+        Raises `InputError` if that never happens: of zeros and λ = 0, or of what is no sum of squares.
+        """
         raised = torch.tensor(lams, dtype=torch.float64)
-        while True:
+        for _ in range(1 + RAISES):
             shifted, failed = self._factorised(raised)
             if not failed.any():
                 return shifted
             raised = torch.where(failed, (10 * raised).clamp(min=self._rounding), raised)
+        lam = lams[int(failed.nonzero()[0])]
+        raise InputError(
+            f"A sum of squares plus λI has no inverse for λ = {lam:g}, however far λ is raised above "
+            "rounding. Give a finite λ > 0, and sums that are those of samples."
+        )
 
     def _factorised(self, lams: Tensor) -> tuple[Shifted, Tensor]:
         """The factors, and for which λ they are none."""
         inverses: list[Tensor] = []
         steps: list[Tensor] = []
-        failed = torch.zeros(len(lams), dtype=torch.bool)
+        failed = ~torch.isfinite(lams)
         for place, diagonal in enumerate(self._diagonal):
             block = diagonal.repeat(len(lams), 1, 1)
             block.diagonal(dim1=1, dim2=2).add_(lams[:, None])

@@ -20,6 +20,7 @@ fewer steps than tasks, and no summary.
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 from collections.abc import Iterable, Mapping
@@ -31,13 +32,56 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from layup import storage
+from layup import schema, storage
 from layup.errors import DamagedFileError, InputError, NewerFormatError, StorageError
 from layup.metrics import summary
+from layup.texts import brief, json_text
 
 logger = logging.getLogger(__name__)
 
 SCHEMA = 1
+
+
+def _is_run(value: Any) -> bool:
+    """Names and values, those of the options and of the backbone as well."""
+    if not isinstance(value, dict):
+        return False
+    return all(isinstance(value.get(part, {}), dict) for part in ("options", "backbone"))
+
+
+SHARE = schema.Rule("a number from 0 to 1", lambda value: schema.AMOUNT.holds(value) and value <= 1)
+STEP: schema.Shape = {
+    "per_class": schema.fields_of(SHARE),
+    "chosen": schema.FIELDS,
+    "learn_seconds": schema.AMOUNT,
+    "predict_seconds": schema.AMOUNT,
+    "forward_passes": schema.whole(),
+    "training_passes": schema.whole(),
+    "peak_memory": schema.whole().or_none(),
+    "state_bytes": schema.whole(),
+    "shared_by": schema.whole(1),
+}
+PLACES = schema.listed(schema.whole())
+TASK: schema.Shape = {
+    "name": schema.LABEL,
+    "classes": schema.listed(schema.LABEL),
+    "train": schema.whole(),
+    "test": schema.whole(),
+}
+RECORD: schema.Shape = {
+    "schema": schema.whole(1),
+    "run": schema.Rule("a run and its options", _is_run),
+    "layout": schema.TEXT,
+    "versions": schema.FIELDS,
+    "machine": schema.FIELDS,
+    "class_order": schema.listed(schema.LABEL),
+    "tasks": [TASK],
+    "matrix": [schema.listed(SHARE.or_none())],
+    "steps": [STEP],
+    "test": {"truth": PLACES, "task": PLACES, "answers": PLACES},
+    "summary": schema.FIELDS.or_none(),
+}
+"""What a record must look like."""
 
 
 @dataclass(frozen=True)
@@ -151,6 +195,7 @@ class Record:
     def read(cls, path: str | Path) -> Self:
         """Read what `write` wrote."""
         try:
+            storage.require_file(path)
             values = json.loads(Path(path).read_text("utf-8"))
             if (
                 isinstance(values, dict)
@@ -165,16 +210,19 @@ class Record:
         except FileNotFoundError as error:
             raise InputError(f"There is no record '{path}'.") from error
         except OSError as error:
+            if error.errno in (errno.EISDIR, errno.EINVAL, errno.ELOOP):
+                raise DamagedFileError(f"'{path}' is not the record of a run: {error.strerror}.") from error
             raise StorageError(f"Cannot read '{path}' ({error.strerror}).") from error
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise DamagedFileError(
-                f"'{path}' is not the record of a run, or is damaged ({type(error).__name__}: {error}). "
+                f"'{path}' is not the record of a run, or is damaged ({brief(str(error))}). "
                 "`layup run` writes records."
             ) from error
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """The inverse of `to_dict`."""
+        schema.require(values, RECORD, "record")
         test = values["test"]
         steps = zip(values["matrix"], values["steps"], strict=True)
         record = cls(
@@ -194,7 +242,12 @@ class Record:
 
     def _require_sound(self) -> None:
         """Refuse numbers that do not belong together: a place that is none would stand for another class."""
-        classes, tasks = len(self.class_order), len(self.tasks)
+        known, classes, tasks = {*self.class_order}, len(self.class_order), len(self.tasks)
+        if len(known) != classes:
+            raise ValueError("a class is there twice")
+        named = [*(task.classes for task in self.tasks), *(step.per_class for step in self.steps)]
+        if not all(known.issuperset(each) for each in named):
+            raise ValueError("a task or step names a class that is unknown")
         if len(self.steps) > tasks or any(len(step.accuracies) != tasks for step in self.steps):
             raise ValueError("the matrix does not have a column for each task")
         answers = self.answers if self.finished else self.truth
@@ -221,7 +274,7 @@ def _laid_out(values: Mapping[str, Any]) -> str:
     def text(value: Any) -> str:
         if isinstance(value, list) and value and isinstance(value[0], list | dict):
             return "[\n  " + ",\n  ".join(map(text, value)) + "]"
-        return json.dumps(value, ensure_ascii=False)
+        return json_text(value)
 
     return (
         "{\n" + ",\n".join(f" {json.dumps(name)}: {text(value)}" for name, value in values.items()) + "\n}\n"
@@ -273,7 +326,7 @@ def find_records(paths: Iterable[str | Path]) -> list[Record]:
         for file in sorted(path.glob("*.json")):
             try:
                 record = Record.read(file)
-            except DamagedFileError as error:
+            except (DamagedFileError, InputError) as error:  # a link to nowhere is no record either
                 logger.warning("Passed over: %s", error)
                 continue
             if record.finished:

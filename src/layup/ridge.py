@@ -25,7 +25,7 @@ import torch
 from scipy.linalg import get_lapack_funcs, solve_triangular
 from scipy.optimize import minimize_scalar
 
-from layup.statistics import Floats, GramStatistics
+from layup.statistics import Floats, GramStatistics, require_finite
 
 LEAST_FREEDOM = 0.1
 ROUNDING = {"float64": 1e-9, "float32": 1e-3}
@@ -52,6 +52,7 @@ class Spectrum:
     @classmethod
     def of(cls, gram: Floats, prototypes: Floats, total: int) -> Spectrum:
         """Factorise G (d × d) of `total` samples and turn the prototypes (C × d) into its coordinates."""
+        require_finite(gram, prototypes)
         if total < len(gram):
             return replace(cls.of_samples(*square_root(gram, prototypes, total)), total=total)
         s, v = _directions(gram, total)
@@ -135,6 +136,7 @@ class Spectrum:
 
 def eigenpairs(matrix: Floats) -> tuple[Floats, Floats]:
     """Eigenvalues of a symmetric matrix, ascending, and eigenvectors as columns. Costs about 9 d³."""
+    require_finite(matrix)
     # torch's LAPACK is several times faster here than SciPy's.
     values, vectors = torch.linalg.eigh(torch.from_numpy(matrix))
     return values.numpy(), vectors.numpy()
@@ -183,6 +185,7 @@ def solve(gram: Floats, prototypes: Floats, total: int, lam: float) -> Floats:
     >>> solve(np.diag([4.0, 1.0]), np.array([[2.0, 1.0]]), total=2, lam=1.0).ravel().round(12).tolist()
     [0.4, 0.5]
     """
+    require_finite(gram, prototypes)
     right = torch.from_numpy(prototypes.T.copy())
     if gram.dtype == np.float32:
         lu, pivots, _ = torch.linalg.lu_factor_ex(_shifted(gram, lam))
@@ -257,8 +260,9 @@ def balancing(products: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
     n = counts.to(products.dtype)
     mean_count = n.sum() / max(len(n), 1)
     change = torch.eye(len(n), dtype=n.dtype) + (mean_count - n)[:, None] * (products / torch.outer(n, n))
-    solved: torch.Tensor = torch.linalg.solve(change, torch.diag(mean_count / n), left=False)
-    return solved
+    # Not `torch.linalg.solve`: it takes a C × C right side of C matrices for a batch of C vectors.
+    inverse: torch.Tensor = torch.linalg.inv(change)
+    return (mean_count / n)[:, None] * inverse
 
 
 @dataclass(frozen=True)
@@ -285,6 +289,8 @@ class Solution:
 
     def _solved_with(self, lam: float) -> Floats:
         sums = self.statistics
+        if sums.precision == "float32":  # W may be anything there, and products with it overflow
+            return solve(*equations(sums, self.balance), sums.total, lam)
         weights = solve(sums.gram, sums.prototypes, sums.total, lam)
         if self.balance:
             products = torch.from_numpy(sums.prototypes @ weights)

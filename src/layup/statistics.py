@@ -15,14 +15,15 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from layup import storage
+from layup import schema, storage
 from layup.errors import ForgetError, InputError, MismatchError
 from layup.registry import unknown_name
+from layup.storage import Declarations, Declared
 from layup.triangle import Triangle
 
 Floats: TypeAlias = NDArray[np.floating[Any]]
@@ -36,8 +37,56 @@ CHUNK = 1024
 PENDING = 512
 """Samples that may wait to be added to G: so many at a time cost hardly more each than any larger number."""
 
+MOST = 2**53
+"""The largest count of a class in a file: beyond it, floats cannot tell a number from the next."""
+SOUND = 1e-3
+"""Of the trace of G: how far below zero rounding may have brought the scatter within classes.
+
+Sums alone stay within d·ε of it. Images that are read again to be forgotten differ by a millionth, so this
+leaves room for hundreds that are forgotten for each that stays.
+"""
+
 PRECISIONS = ("float64", "float32")
 """What sums may be kept in. float32 is there to do as others have done: it loses what small λ need."""
+SUMMABLE = {"float64": (1e-60, 1e60), "float32": (1e-15, 1e7)}
+"""The size that the largest value of a sample may have, from m to M, unless all its values are zero.
+
+Then nothing overflows or vanishes with N = 10⁹ samples of d = 10⁵ values. float64 reaches from 10⁻³⁰⁸ to
+10³⁰⁸ with ε = 2·10⁻¹⁶, float32 from 10⁻³⁸ to 3·10³⁸ with ε = 10⁻⁷; smaller numbers lose their digits.
+
+- float64: norms of G and of its inverse are taken, squares of sums of squares. (N d M²)² = 10²⁶⁸, and of the
+  smallest eigenvalue that can be told from zero (ε m²)² = 10⁻²⁷¹. All that float32 can hold is within.
+- float32: no norm is taken. The square of a sum of N samples, N² d M², is 10³⁷; ε m² = 10⁻³⁷.
+
+Other values of the sample may be of any size: beside the largest, those that vanish are but rounding.
+"""
+
+
+def _is_sorted(labels: Any) -> bool:
+    """Whether these are labels of one type, in order, each once."""
+    if not isinstance(labels, list) or not {*map(type, labels)} <= {str, int, float, bool}:
+        return False
+    try:
+        return labels == sorted({*labels})
+    except TypeError:  # text and numbers
+        return False
+
+
+LAYER = schema.Rule(
+    "a name and a width",
+    lambda value: (
+        isinstance(value, list)
+        and len(value) == 2
+        and schema.LABEL.holds(value[0])
+        and schema.whole(1).holds(value[1])
+    ),
+)
+HEADER: dict[str, schema.Shape] = {
+    "layers": [LAYER],
+    "labels": schema.Rule("a list of labels of one type, sorted, each once", _is_sorted),
+    "counts": [schema.whole(1, MOST)],
+}
+"""What the header of sums must look like."""
 
 
 class ClassSums:
@@ -54,6 +103,8 @@ class ClassSums:
     """
 
     kind = "class sums"
+    ARRAYS: ClassVar[tuple[str, ...]] = ("prototypes",)
+    """The names of what `state` gives."""
 
     def __init__(self, layers: Mapping[str, int] | int, precision: str = "float64") -> None:
         require_precision(precision)
@@ -166,8 +217,12 @@ class ClassSums:
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read what `save` wrote."""
-        return cls.from_state(*storage.read(path, cls.kind))
+        """Read what `save` wrote, if it could be the sums of samples."""
+        header, arrays = storage.read(path, cls.kind, cls.require_declared)
+        try:
+            return cls.from_state(header, arrays)
+        except ValueError as error:
+            raise storage.damaged(path, str(error)) from error
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """The sums as a JSON-able header and arrays."""
@@ -182,13 +237,44 @@ class ClassSums:
         return header, {"prototypes": self.prototypes}
 
     @classmethod
+    def require_declared(cls, header: Mapping[str, Any], declared: Declarations) -> None:
+        """Refuse a header, and what arrays are said to be, that `state` cannot have given: a `ValueError`."""
+        for field, rule in HEADER.items():
+            schema.require(header.get(field), rule, field)
+        layers, labels = dict(header["layers"]), header["labels"]
+        if len(layers) != len(header["layers"]):
+            raise ValueError("two of its layers have one name")
+        if len(labels) != len(header["counts"]):
+            raise ValueError(f"it has {len(labels)} labels but {len(header['counts'])} counts")
+        for name, shape in cls._shapes(len(labels), sum(layers.values())).items():
+            found = declared.get(name)
+            if found is None or found.dtype not in PRECISIONS or found.shape != shape:
+                raise ValueError(f"its array {name!r} is {found}, and not of shape {shape}")
+        if len({declared[name].dtype for name in cls.ARRAYS}) > 1:
+            raise ValueError("its sums are of different types")
+
+    @classmethod
     def from_state(cls, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """The inverse of `state`."""
+        """The inverse of `state`; a `ValueError` if these cannot be the sums of any samples."""
+        cls.require_declared(
+            header, {name: Declared(each.dtype.name, each.shape) for name, each in arrays.items()}
+        )
+        for name in cls.ARRAYS:
+            if not np.isfinite(arrays[name]).all():
+                raise ValueError(f"its array {name!r} holds NaN or infinity")
         sums = cls(dict(header["layers"]), arrays["prototypes"].dtype.name)
         sums.labels = list(header["labels"])
         sums.counts = np.array(header["counts"], np.int64)
         sums._rows = [row.copy() for row in arrays["prototypes"]]
+        largest = SUMMABLE[sums.precision][1] * sums.counts[:, None]
+        if (np.abs(arrays["prototypes"]) > largest * (1 + SOUND)).any():
+            raise ValueError("its class sums are larger than any that can be learned")
         return sums
+
+    @classmethod
+    def _shapes(cls, classes: int, dim: int) -> dict[str, tuple[int, ...]]:
+        """The shapes of these arrays."""
+        return {"prototypes": (classes, dim)}
 
     # Private: `_sums_of`, `_combined` and `_take` are what a richer kind of sums extends.
 
@@ -265,11 +351,7 @@ class ClassSums:
                 f"These features have {x.shape[1]:,} values but the model was built with {self.dim:,} "
                 f"({_describe(self.layers)}). Use the same backbone and k for every lesson."
             )
-        bad = [i for start in range(0, len(x), CHUNK) for i in _not_finite(x[start : start + CHUNK], start)]
-        if bad:
-            raise InputError(
-                f"Features must be finite numbers, but row {bad[0]} holds NaN or infinity ({len(bad)} such)."
-            )
+        require_summable(x, self.precision)
         for start in range(0, len(x), CHUNK):
             yield x[start : start + CHUNK].astype(self.precision), y[start : start + CHUNK]
 
@@ -293,6 +375,7 @@ class GramStatistics(ClassSums):
     """
 
     kind = "statistics"
+    ARRAYS = ("prototypes", "gram")
 
     def __init__(self, layers: Mapping[str, int] | int, precision: str = "float64") -> None:
         super().__init__(layers, precision)
@@ -343,9 +426,11 @@ class GramStatistics(ClassSums):
         # The backbone's float32 rounding may differ between two visits of an image: about 1e-6 of its size.
         rounding = self.dim * np.finfo(self.precision).eps
         slack = 1e-5 * part.trace + float(rounding) * self.trace
+        # What is saved must be sound when it is loaded.
+        bearable = min(slack, SOUND * left.trace) if left.labels else slack
         emptied = list({*part.labels} - {*left.labels})
         rest = np.subtract(*(sums.prototypes[np.isin(sums.labels, emptied)] for sums in (self, part)))
-        if (rest**2).sum() > part.total * slack or not _is_positive(left.within_class_scatter(), slack):
+        if (rest**2).sum() > part.total * slack or not _is_positive(left.within_class_scatter(), bearable):
             raise ForgetError(
                 "These images cannot be forgotten: they are not what was learned (another image, label or "
                 "backbone), since the remaining sums would not be those of any images. Nothing was changed."
@@ -369,7 +454,20 @@ class GramStatistics(ClassSums):
         """The inverse of `state`."""
         sums = super().from_state(header, arrays)
         sums._triangle = Triangle.from_packed(arrays["gram"], sums.dim)
+        sums._require_sound()
         return sums
+
+    def _require_sound(self) -> None:
+        """Refuse what no samples can have given. Costs d³/3 operations."""
+        most = SUMMABLE[self.precision][1] ** 2 * float(self.total) * self.dim
+        if not 0 <= self.trace <= most or (not self.labels and self.trace):
+            raise ValueError("its G is not that of its classes")
+        if not _is_positive(self.within_class_scatter(), SOUND * self.trace):
+            raise ValueError("its G and class sums are not those of any images")
+
+    @classmethod
+    def _shapes(cls, classes: int, dim: int) -> dict[str, tuple[int, ...]]:
+        return {**super()._shapes(classes, dim), "gram": (dim * (dim + 1) // 2,)}
 
     def _sums_of(self, x: Floats, y: NDArray[Any]) -> Self:
         sums = super()._sums_of(x, y)
@@ -426,6 +524,44 @@ def require_precision(precision: str) -> None:
         raise unknown_name("precision", precision, PRECISIONS)
 
 
+def require_summable(x: NDArray[Any], precision: str) -> None:
+    """Refuse samples (n × d) that are not finite numbers, or whose squares would overflow or vanish.
+
+    >>> require_summable(np.array([[0.0, 0.0], [1e-300, 2.0]]), "float64")
+    >>> require_summable(np.array([[1.0, 1e200]]), "float64")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    layup.errors.InputError: The squares of features must fit into float64: ... In row 0 it is 1e+200 ...
+    """
+    if x.dtype.kind not in "biuf":
+        raise InputError(f"Features must be numbers, not {x.dtype}.")
+    least, most = SUMMABLE[precision]
+    odd: dict[int, float] = {}
+    for start in range(0, len(x), CHUNK):
+        sizes = _sizes(x[start : start + CHUNK])
+        usable = (sizes == 0) | ((least <= sizes) & (sizes <= most))
+        odd |= {start + int(i): float(sizes[i]) for i in np.flatnonzero(~usable)}
+    bad = [row for row, size in odd.items() if not np.isfinite(size)]
+    if bad:
+        raise InputError(
+            f"Features must be finite numbers, but row {bad[0]} holds NaN or infinity ({len(bad)} such)."
+        )
+    for row, size in odd.items():
+        raise InputError(
+            f"The squares of features must fit into {precision}: of each row, the largest value must be from "
+            f"{least:.0e} to {most:.0e} in size, or zero. In row {row} it is {size:.3g} ({len(odd)} such). "
+            "Scale all features by the same factor."
+        )
+
+
+def require_finite(*sums: Floats) -> None:
+    """Refuse sums that are not finite numbers: nothing can be solved of them."""
+    if not all(np.isfinite(each).all() for each in sums):
+        raise InputError(
+            "These sums are not finite numbers, so that nothing can be solved: they hold NaN or infinity, or "
+            "are too large. Learn them anew, from features of ordinary size."
+        )
+
+
 def united(labels: Sequence[Any], others: Sequence[Any]) -> list[Any]:
     """All labels of both, once, sorted.
 
@@ -449,16 +585,18 @@ def _describe(layers: Mapping[str, int]) -> str:
     return f"{count} of {' + '.join(map(str, widths))}"
 
 
-def _not_finite(x: NDArray[Any], start: int) -> list[int]:
-    """Indices of rows that hold NaN or infinity."""
-    if x.dtype.kind not in "biuf":
-        raise InputError(f"Features must be numbers, not {x.dtype}.")
-    return (start + np.flatnonzero(~np.isfinite(x).all(axis=1))).tolist()
+def _sizes(x: NDArray[Any]) -> Floats:
+    """The size of the largest value of each row; NaN or infinity if any of its values is."""
+    with np.errstate(over="ignore"):  # longer numbers than float64 may be larger, which is infinite here
+        sizes = x.astype(np.float64)
+    return np.asarray(np.abs(sizes, out=sizes).max(axis=1, initial=0.0))
 
 
 def _is_positive(matrix: Floats, slack: float) -> bool:
     """Whether a symmetric matrix has no eigenvalue below −slack. Spends it on one Cholesky factorisation."""
     matrix[np.diag_indices(len(matrix))] += slack + np.finfo(float).tiny
+    if not np.isfinite(matrix).all():  # what is not a number would pass as positive
+        return False
     try:
         np.linalg.cholesky(matrix)
     except np.linalg.LinAlgError:

@@ -8,9 +8,8 @@ Its metadata holds one key, ``layup``, with a JSON header::
 ``checksum`` covers the names, types, shapes and bytes of all arrays; ``header_checksum`` the header's rest.
 
 Whatever happens to a writer (killed, disk full, power cut), the file holds either all of the old or all of
-the new. Beside ``m.layup`` an empty ``.m.layup.lock`` stays for ever: to delete a lock file while others wait
-for it would let two of them in. A killed writer can leave one ``.m.layup.<random>.tmp``; the next write
-removes it.
+the new. Beside ``m.layup`` a lock file ``.m.layup.lock`` stays, with the mode and owner of the model
+(`layup.locks`). A killed writer can leave one ``.m.layup.<random>.tmp``; the next write removes it.
 """
 
 from __future__ import annotations
@@ -21,19 +20,21 @@ import os
 import re
 import secrets
 import stat
-import threading
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from math import prod
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeAlias
 
-import filelock
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
+from layup import locks, memory
 from layup.errors import DamagedFileError, InputError, NewerFormatError, StorageError
+from layup.texts import brief
 
 FORMAT = 2
 """The file format this version writes, and the latest that it reads. Since 2, a model may hold an adapter."""
@@ -61,9 +62,9 @@ def write(path: AnyPath, kind: str, header: Mapping[str, Any], arrays: Mapping[s
     """Write a header and arrays to `path`, so that there is never a moment without a whole file.
 
     The header comes back as JSON keeps it: tuples as lists, keys as text. The permissions of a file that is
-    replaced are kept; a symbolic link stays a link. Takes the lock of `path`, unless this thread holds it
-    already. Costs one pass over the arrays for the checksum and one to write them; contiguous arrays are not
-    copied.
+    replaced are kept, and its owner as far as the system allows; a symbolic link stays a link. Takes the lock
+    of `path`, unless this thread holds it already. Costs one pass over the arrays for the checksum and one to
+    write them; contiguous arrays are not copied.
 
     >>> import tempfile
     >>> folder = tempfile.TemporaryDirectory()
@@ -92,7 +93,7 @@ def write(path: AnyPath, kind: str, header: Mapping[str, Any], arrays: Mapping[s
 def write_text(path: AnyPath, text: str) -> None:
     """Write a text file with the same promise: whatever happens, all of the old or all of the new is there.
 
-    There is no lock: of two who write at once, one wins.
+    No lock file stays beside it.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -100,20 +101,50 @@ def write_text(path: AnyPath, text: str) -> None:
     ...     Path(f"{folder}/record.json").read_text()
     '{}'
     """
-    _replace(path, lambda file: file.write(text.encode()), lambda temporary: None)
+    with locked(path, keep=False):
+        _remove_leftovers(_real(path))
+        _replace(path, lambda file: file.write(text.encode()), lambda temporary: None)
 
 
-def read(path: AnyPath, kind: str) -> tuple[dict[str, Any], Arrays]:
+@dataclass(frozen=True)
+class Declared:
+    """What a file says of an array before it is read: its type, by NumPy's name, and its shape."""
+
+    dtype: str
+    shape: tuple[int, ...]
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes it will take."""
+        return prod(self.shape) * np.dtype(self.dtype).itemsize
+
+
+Declarations: TypeAlias = Mapping[str, Declared]
+Check: TypeAlias = Callable[[dict[str, Any], Declarations], None]
+
+
+def read(path: AnyPath, kind: str, check: Check | None = None) -> tuple[dict[str, Any], Arrays]:
     """Read the header fields and the arrays that `write` was given, or raise: never anything else.
+
+    `check` is given the header fields and what the arrays are said to be, before any of them is read: a
+    `ValueError` of its own makes the file a damaged one. Arrays that do not fit into memory are not read.
 
     Needs no lock: a reader sees the file as it was when it was opened, whatever is written meanwhile. Costs
     one pass to read the arrays and one for the checksum. `write` has an example.
     """
     with _opened(path) as file:
         fields, checksum = _checked_header(path, kind, file)
-        arrays: Arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+        declared = _declared(path, file)
+        if check is not None:
+            try:
+                check(fields, declared)
+            except ValueError as error:
+                raise damaged(path, str(error)) from error
+        size = sum(each.nbytes for each in declared.values())
+        memory.require(memory.Forecast({"its arrays": size}), f"Reading '{path}'")
+        arrays: Arrays = {name: file.get_tensor(name) for name in declared}
     if _checksum(arrays) != checksum:
-        raise _damaged(path, "the checksum of its arrays is wrong")
+        raise damaged(path, "the checksum of its arrays is wrong")
     return fields, arrays
 
 
@@ -128,6 +159,42 @@ def read_header(path: AnyPath, kind: str) -> dict[str, Any]:
     """
     with _opened(path) as file:
         return _checked_header(path, kind, file)[0]
+
+
+def require_writable(path: AnyPath) -> None:
+    """Refuse, before something long begins, a path at which no file could be written in the end.
+
+    >>> require_writable("nowhere/m.layup")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    layup.errors.InputError: Cannot write 'nowhere/m.layup' (there is no such folder). Name a file in ...
+    """
+    target = _real(path)
+    try:
+        _replaced(target)
+        if not target.parent.is_dir():
+            raise FileNotFoundError(errno.ENOENT, "there is no such folder")
+        if not os.access(target.parent, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, "its folder is read-only")
+    except OSError as error:
+        raise InputError(
+            f"Cannot write '{path}' ({_reason(error)}). "
+            "Name a file in a folder that exists and that you may write to."
+        ) from error
+
+
+def require_file(path: AnyPath) -> os.stat_result:
+    """What the system says of a file; an `OSError` if it is none: to open a pipe could take for ever.
+
+    >>> require_file("/dev/zero")
+    Traceback (most recent call last):
+    OSError: [Errno 22] it is a device or a pipe, not a file
+    """
+    found = Path(path).stat()
+    if stat.S_ISDIR(found.st_mode):
+        raise IsADirectoryError(errno.EISDIR, "it is a folder, not a file")
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(errno.EINVAL, "it is a device or a pipe, not a file")
+    return found
 
 
 def make_folder(folder: AnyPath) -> None:
@@ -152,26 +219,24 @@ def delete(path: AnyPath) -> None:
     """
     target = _real(path)
     try:
-        for file in (target, _lock_file(target)):
+        for file in (target, *locks.files(_lock_file(target))):
             file.unlink(missing_ok=True)
     except OSError as error:
         raise StorageError(f"Cannot delete '{path}' ({_reason(error)}): delete it by hand") from error
 
 
-# The locks that a thread holds, so that it can take them again. With the process id, as a forked child
-# inherits this list but not the locks.
-_held = threading.local()
-
-
 @contextmanager
 def locked(
-    path: AnyPath, timeout: float | None = None, on_wait: Callable[[], None] | None = None
+    path: AnyPath,
+    timeout: float | None = None,
+    on_wait: Callable[[str], None] | None = None,
+    keep: bool = True,
 ) -> Iterator[None]:
     """Keep every other process and thread from locking `path`, for as long as the block runs.
 
-    A thread that holds the lock may take it again. If another holds it, `on_wait` is called once, and then
-    the lock is waited for: `timeout` seconds, or for ever. The system releases the lock when the process
-    ends, however it ends.
+    A thread that holds the lock may take it again. If another holds it, `on_wait` is told who and since when,
+    once, and then the lock is waited for: `timeout` seconds, or for as long as it takes. The system releases
+    the lock when the process ends, however it ends. With `keep`, the lock file stays for the next one.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -184,18 +249,22 @@ def locked(
     {'learned': 2}
     """
     target = _real(path)
-    held: set[tuple[int, Path]] = _held.__dict__.setdefault("locks", set())
-    key = (os.getpid(), target)
-    if key in held:
+    file = _lock_file(target)
+    with ExitStack() as lock:
+        try:
+            lock.enter_context(locks.held(file, _permissions_like(target), timeout, on_wait, keep))
+        except locks.StillHeldError as holder:
+            raise StorageError(
+                f"'{path}' is still in use after {timeout:g} s, by {holder}: "
+                "try again when that one has ended"
+            ) from None
+        except OSError as error:
+            raise StorageError(
+                f"Cannot lock '{path}' ({_reason(error)}): nothing was changed; make sure that the folder "
+                f"'{target.parent}' exists and has room, and that you may write '{file.name}' there, "
+                "or choose another"
+            ) from error
         yield
-        return
-    lock = _acquired(path, target, timeout, on_wait)
-    held.add(key)
-    try:
-        yield
-    finally:
-        held.discard(key)
-        lock.release()
 
 
 def _real(path: AnyPath) -> Path:
@@ -207,8 +276,20 @@ def _reason(error: Exception) -> str:
     return (isinstance(error, OSError) and error.strerror) or str(error)
 
 
-def _damaged(path: AnyPath, why: str) -> DamagedFileError:
-    return DamagedFileError(f"'{path}' is damaged, or not a layup file ({why}): restore it from a copy")
+@contextmanager
+def believed(path: AnyPath) -> Iterator[None]:
+    """Use what a file holds: where it does not go together, the file is damaged, however that shows."""
+    try:
+        yield
+    except (ValueError, TypeError, LookupError, AttributeError, RuntimeError) as error:
+        raise damaged(path, str(error).strip().partition("\n")[0] or type(error).__name__) from error
+
+
+def damaged(path: AnyPath, why: str) -> DamagedFileError:
+    """The error for a file that is not what it says it is, and why not."""
+    return DamagedFileError(
+        f"'{path}' is damaged, or not a layup file ({brief(why)}): restore it from a copy"
+    )
 
 
 # ---- writing
@@ -284,15 +365,16 @@ def _replace(path: AnyPath, fill: Callable[[BinaryIO], object], check: Callable[
     target = _real(path)
     temporary = target.parent / f".{target.name}.{secrets.token_hex(8)}.tmp"
     try:
-        mode = _mode_of_replaced(target)
+        replaced = _replaced(target)
         # Nobody else may read it before it has the mode of the file that it replaces.
-        first_mode = 0o666 if mode is None else 0o600
+        first_mode = 0o666 if replaced is None else 0o600
         created = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, first_mode)
         with os.fdopen(created, "wb") as file:
             fill(file)
             file.flush()
-            if mode is not None:
-                temporary.chmod(mode)
+            if replaced is not None:
+                locks.Permissions(owner=(replaced.st_uid, replaced.st_gid)).give(file.fileno())
+                temporary.chmod(stat.S_IMODE(replaced.st_mode))
             os.fsync(file.fileno())
         check(temporary)
         temporary.replace(target)
@@ -313,17 +395,15 @@ def _replace(path: AnyPath, fill: Callable[[BinaryIO], object], check: Callable[
         ) from error
 
 
-def _mode_of_replaced(target: Path) -> int | None:
+def _replaced(target: Path) -> os.stat_result | None:
     # A rename would also replace a device, or a file that its owner has made read-only.
     try:
-        mode = target.stat().st_mode
+        found = require_file(target)
     except FileNotFoundError:
         return None
-    if not stat.S_ISREG(mode):
-        raise OSError(errno.EINVAL, "it is a folder or a device, not a file")
     if not os.access(target, os.W_OK):
         raise PermissionError(errno.EACCES, "it is read-only")
-    return stat.S_IMODE(mode)
+    return found
 
 
 def _remove_leftovers(target: Path) -> None:
@@ -354,10 +434,11 @@ def _flush_folder(folder: Path) -> None:
 @contextmanager
 def _opened(path: AnyPath) -> Iterator[Any]:
     try:
+        require_file(path)
         with Path(path).open("rb") as raw:
             empty = not raw.read(1)
         if empty:
-            raise _damaged(path, "it is empty")
+            raise damaged(path, "it is empty")
         with safe_open(path, framework="np") as file:
             yield file
     except OSError as error:
@@ -365,7 +446,19 @@ def _opened(path: AnyPath) -> Iterator[Any]:
             f"Cannot read '{path}' ({_reason(error)}): check the path and its permissions"
         ) from error
     except SafetensorError as error:
-        raise _damaged(path, str(error)) from error
+        raise damaged(path, str(error)) from error
+
+
+def _declared(path: AnyPath, file: Any) -> dict[str, Declared]:
+    """What the file says of its arrays."""
+    names = {stored: name for name, stored in _TYPES.items()}
+    found = {}
+    for name in file.keys():  # noqa: SIM118 - not a dict
+        part = file.get_slice(name)
+        if part.get_dtype() not in names:
+            raise damaged(path, f"its array {name!r} has a type that layup does not write")
+        found[name] = Declared(names[part.get_dtype()], tuple(part.get_shape()))
+    return found
 
 
 def _checked_header(path: AnyPath, kind: str, file: Any) -> tuple[dict[str, Any], int]:
@@ -374,11 +467,11 @@ def _checked_header(path: AnyPath, kind: str, file: Any) -> tuple[dict[str, Any]
     if text is None:
         raise StorageError(f"'{path}' is a safetensors file, but not of layup: give one that layup wrote")
     try:
-        header = json.loads(text)
+        header = json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
-        raise _damaged(path, f"its header is not JSON: {error}") from error
+        raise damaged(path, f"its header is not JSON: {error}") from error
     if not isinstance(header, dict) or type(header.get("format")) is not int:
-        raise _damaged(path, "its header has no format number")
+        raise damaged(path, "its header has no format number")
     # Before the checksums, as a later format may compute them in another way.
     if header["format"] > FORMAT:
         raise NewerFormatError(
@@ -387,10 +480,17 @@ def _checked_header(path: AnyPath, kind: str, file: Any) -> tuple[dict[str, Any]
         )
     seal = header.pop("header_checksum", None)
     if seal != _header_checksum(header):
-        raise _damaged(path, "the checksum of its header is wrong")
+        raise damaged(path, "the checksum of its header is wrong")
+    if type(header.get("kind")) is not str or type(header.get("checksum")) is not int:
+        raise damaged(path, "its header names no kind or checksum")
     if header["kind"] != kind:
-        raise StorageError(f"'{path}' is a file of kind '{header['kind']}', not '{kind}': give another file")
+        other = brief(repr(header["kind"]))
+        raise StorageError(f"'{path}' is a file of kind {other}, not {kind!r}: give another file")
     return {name: value for name, value in header.items() if name not in _RESERVED}, header["checksum"]
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
 
 
 # ---- locking
@@ -400,31 +500,12 @@ def _lock_file(target: Path) -> Path:
     return target.parent / f".{target.name}.lock"
 
 
-def _acquired(
-    path: AnyPath, target: Path, timeout: float | None, on_wait: Callable[[], None] | None
-) -> filelock.BaseFileLock:
-    lock = filelock.FileLock(_lock_file(target))
-    if not _acquires_within(0, lock, path, target):
-        if on_wait is not None:
-            on_wait()
-        if not _acquires_within(-1 if timeout is None else timeout, lock, path, target):
-            raise StorageError(
-                f"'{path}' is still in use by another process after {timeout:g} s: "
-                "try again when that one has ended"
-            )
-    return lock
-
-
-def _acquires_within(seconds: float, lock: filelock.BaseFileLock, path: AnyPath, target: Path) -> bool:
+def _permissions_like(target: Path) -> locks.Permissions:
+    """Whoever may write the model may lock it; a new one gets what a new lock file gets."""
     try:
-        if not stat.S_ISDIR(target.parent.stat().st_mode):  # a missing folder, filelock would make
-            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
-        lock.acquire(timeout=seconds)
-    except filelock.Timeout:
-        return False
-    except OSError as error:
-        raise StorageError(
-            f"Cannot lock '{path}' ({_reason(error)}): nothing was changed; "
-            f"make sure that the folder '{target.parent}' exists and is writable, or choose another"
-        ) from error
-    return True
+        found = target.stat()
+    except OSError:
+        return locks.Permissions()
+    if not stat.S_ISREG(found.st_mode):
+        return locks.Permissions()
+    return locks.Permissions(found.st_mode & 0o666 | 0o600, (found.st_uid, found.st_gid))

@@ -79,9 +79,15 @@ def optimizer_state(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
 
 
 def load_optimizer_state(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
-    """Have an optimiser of the same parameters remember what `optimizer_state` gave."""
+    """Have an optimiser of the same parameters remember what `optimizer_state` gave.
+
+    A `ValueError` or `IndexError` if it was of other parameters.
+    """
+    parameters = [each for group in optimizer.param_groups for each in group["params"]]
     state: dict[int, dict[str, Tensor]] = {}
     for name, tensor in tensors.items():
         place, _, part = name.partition(".")
+        if tensor.ndim and tensor.shape != parameters[int(place)].shape:  # numbers count steps
+            raise ValueError(f"{name} is of shape {tuple(tensor.shape)}")
         state.setdefault(int(place), {})[part] = tensor
     optimizer.load_state_dict({**optimizer.state_dict(), "state": state})

@@ -17,6 +17,7 @@ from layup.adapters.ssf import SSF
 from layup.adapters.transformers import has_reachable_mlps
 from layup.adapters.vpt import VPT
 from layup.backbones import Backbone, Preprocessing
+from layup.errors import InputError
 from layup.registry import Registry
 
 ADAPTERS: Registry[Adapter] = Registry("adapter")
@@ -31,7 +32,11 @@ def adapter_from(values: Mapping[str, Any]) -> Adapter:
     VPT(tokens=10, depth='deep', start='uniform')
     """
     settings = dict(values)
-    return ADAPTERS[settings.pop("name")](**settings)
+    kind = ADAPTERS[settings.pop("name")]
+    try:
+        return kind(**settings)
+    except TypeError as error:  # it says which setting is unknown
+        raise InputError(f"An adapter cannot be made with {settings}: {error}.") from error
 
 
 def reattached(base: Backbone, values: Mapping[str, Any], state: Mapping[str, Tensor]) -> AdaptedBackbone:

@@ -5,15 +5,16 @@ Hugging Face. `Backbone.from_module` takes a network of your own. `ENGINES` are 
 """
 
 import layup.compat  # noqa: F401  # first, for all modules here: timm imports torchvision
-from layup.backbones.backbone import PASSES, Activations, Backbone, Layer, Passes
+from layup.backbones.backbone import BATCH, PASSES, Activations, Backbone, Layer, Passes
 from layup.backbones.engines import EAGER, ENGINES
-from layup.backbones.loading import BACKBONES, full_name, load_backbone
+from layup.backbones.loading import BACKBONES, elsewhere, full_name, load_backbone
 from layup.backbones.pooling import Pooling
 from layup.backbones.preprocessing import Preprocessing
 from layup.backbones.timm_models import timm_names
 
 __all__ = [
     "BACKBONES",
+    "BATCH",
     "EAGER",
     "ENGINES",
     "PASSES",
@@ -23,6 +24,7 @@ __all__ = [
     "Passes",
     "Pooling",
     "Preprocessing",
+    "elsewhere",
     "full_name",
     "load_backbone",
     "timm_names",

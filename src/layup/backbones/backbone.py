@@ -16,16 +16,19 @@ from PIL import Image
 from torch import Tensor, nn
 
 from layup.backbones.engines import EAGER, ENGINES, Engine
-from layup.backbones.modules import read
+from layup.backbones.modules import read, weighed
 from layup.backbones.names import unknown_among_many
 from layup.backbones.pooling import Pooling, first_tensor
 from layup.backbones.preprocessing import Preprocessing
 from layup.errors import InputError, LayupError
+from layup.memory import Forecast, require
 
 NETWORK = ""  # the name of the network among its own modules, as torch has it
 HEAD = "head"  # the name of the embedding where it counts as a layer of its own
 TOKEN_LAYERS = 6  # the paper's k, for networks of tokens
 ROUNDING = 1e-3  # of the largest value, far above what sums in another order differ by, far below an error
+BATCH = 32  # images that pass the network together
+COPIES = 2  # of what the busiest module is given and gives: residuals, and what convolutions make of them
 MAP_LAYERS_SHARE = 0.35  # of the depth, for networks of maps, whose depth varies from 4 to 200
 
 
@@ -252,6 +255,10 @@ class Backbone:
         PASSES.count(len(batch), training=training)
         return embedding
 
+    def forecast(self, images: int = BATCH) -> Forecast:
+        """The memory that a pass of so many images takes beside the weights, as one image has shown."""
+        return Forecast({"a batch in the network": images * self._pass_bytes}, SMALLER_IMAGES)
+
     @cached_property
     def fingerprint(self) -> str:
         """Hex SHA-256 of all that decides the vectors: architecture, weights, preprocessing, layers, pooling.
@@ -332,8 +339,9 @@ class Backbone:
         names = dict.fromkeys((*self._names, self._embedding), first_tensor)
         try:
             batch = torch.zeros(1, 3, height, width, device=self.device)
-            with torch.inference_mode():
+            with torch.inference_mode(), weighed(self.network) as largest:
                 outputs = read(self.network, names, batch)
+            self._pass_bytes = COPIES * largest()
         except (RuntimeError, ValueError, AssertionError) as error:
             raise InputError(
                 f"{self.name!r} cannot read images of {height} × {width} pixels: {first_line(error)} "
@@ -352,6 +360,16 @@ class Backbone:
                     "Choose layers whose output is a tensor with the batch first."
                 )
         return {name: output for name, output in outputs.items() if output is not None}
+
+
+SMALLER_IMAGES = {"a smaller input size": Forecast({})}
+
+
+def require_room(size: tuple[int, int]) -> None:
+    """Refuse images so large that a batch of them would not fit into memory, before anything is built."""
+    height, width = size
+    pixels = 2 * 3 * torch.float32.itemsize * BATCH * height * width  # decoded, and then as a batch
+    require(Forecast({"pixels": pixels}, SMALLER_IMAGES), f"Reading images of {height} × {width} pixels")
 
 
 def _known(network: nn.Module, names: Sequence[str]) -> tuple[str, ...]:

@@ -12,11 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from layup.backbones.backbone import Backbone, first_line
+from layup.backbones.origins import PREFIX, looks_like_path
 from layup.backbones.pooling import Pooling
 from layup.backbones.preprocessing import Crop, Preprocessing, as_size
 from layup.errors import InputError, LayupError, MissingPackageError, StorageError
 
-PREFIX = "hf:"
 SQUASHED_FROM = 384  # ConvNeXt crops below this size and squashes from it on
 RESAMPLE = {
     0: "nearest",
@@ -54,18 +54,19 @@ def load_huggingface(
     *,
     input_size: tuple[int, int] | None = None,
     device: torch.device | None = None,
+    local_only: bool = False,
 ) -> Backbone:
     """The network in a folder, or of that name on the hub; of CLIP and its like, the vision half."""
     source = full_source(name)
-    looks_like_a_path = source.count("/") > 1 or source.startswith((".", "/", "~"))
-    if looks_like_a_path and not Path(source).is_dir():
+    if looks_like_path(source) and not Path(source).is_dir():
         raise StorageError(f"There is no folder {source!r} with a model. Check the path after {PREFIX!r}.")
-    vision = _load_vision(source)
+    trusted = {"trust_remote_code": False, "local_files_only": local_only}
+    vision = _load_vision(source, trusted)
     network = VisionTower(vision)
     return Backbone(
         network,
         block_names(network, source),
-        preprocessing_of(_load_processor(source), source, input_size),
+        preprocessing_of(_load_processor(source, trusted), source, input_size),
         name=PREFIX + source,
         architecture=PREFIX + type(vision).__name__,
         spec={
@@ -159,12 +160,12 @@ def preprocessing_of(
     )
 
 
-def _load_vision(source: str) -> nn.Module:
+def _load_vision(source: str, trusted: Mapping[str, bool]) -> nn.Module:
     """The network that reads images, with all of its weights."""
     transformers = _transformers()
     try:
-        model, report = transformers.AutoModel.from_pretrained(source, output_loading_info=True)
-    except (OSError, ValueError) as error:
+        model, report = transformers.AutoModel.from_pretrained(source, output_loading_info=True, **trusted)
+    except Exception as error:  # whatever may be wrong with somebody's folder
         raise LayupError(
             f"The Hugging Face model {source!r} could not be loaded: {first_line(error)} "
             "Give the name of a vision model on the hub, or a folder made with save_pretrained; "
@@ -186,11 +187,13 @@ def _load_vision(source: str) -> nn.Module:
     return vision
 
 
-def _load_processor(source: str) -> dict[str, Any]:
+def _load_processor(source: str, trusted: Mapping[str, bool]) -> dict[str, Any]:
     """The settings of the image processor that belongs to the network."""
+    transformers = _transformers()
     try:
-        settings: dict[str, Any] = _transformers().AutoImageProcessor.from_pretrained(source).to_dict()
-    except (OSError, ValueError) as error:
+        processor = transformers.AutoImageProcessor.from_pretrained(source, **trusted)
+        settings: dict[str, Any] = processor.to_dict()
+    except Exception as error:
         raise LayupError(
             f"The Hugging Face model {source!r} does not say how to prepare images: {first_line(error)} "
             "It needs a preprocessor_config.json, as an image processor's save_pretrained writes it."

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import timm
 import torch
 
-from layup.backbones.backbone import Backbone, first_line
+from layup.backbones.backbone import Backbone, first_line, require_room
 from layup.backbones.bundled import load_bundled
 from layup.backbones.engines import EAGER
-from layup.backbones.huggingface import PREFIX, full_source, load_huggingface
+from layup.backbones.huggingface import full_source, load_huggingface
 from layup.backbones.names import unknown_among_many
+from layup.backbones.origins import PREFIX, origin_of
 from layup.backbones.preprocessing import as_size
 from layup.backbones.timm_models import load_timm, resolve_name
 from layup.backbones.vit_nano import load_vit_nano
@@ -32,6 +34,7 @@ def load_backbone(
     input_size: int | Sequence[int] | None = None,
     device: str | torch.device | None = None,
     engine: str = EAGER,
+    local_only: bool = False,
 ) -> Backbone:
     """A backbone by name.
 
@@ -43,13 +46,17 @@ def load_backbone(
         device: Such as "cpu" or "cuda:1"; by default a GPU if there is one.
         engine: What computes it, all to the same but for rounding: "eager", which is PyTorch as it is;
             "folded", faster for networks with batch norms; "onnx", fastest on a CPU (an extra).
+        local_only: Download nothing: take what comes with layup, is in a file, or was downloaded before.
 
     >>> load_backbone()
     Backbone('bundled', 17 layers, 160 × 160 pixels)
     >>> load_backbone(**load_backbone("vit-nano").spec)
     Backbone('vit-nano', 12 layers, 64 × 64 pixels)
     """
-    loaded = _loaded(name, weights, None if input_size is None else as_size(input_size), device)
+    size = None if input_size is None else as_size(input_size)
+    if size is not None:
+        require_room(size)
+    loaded = _loaded(name, weights, size, device, local_only)
     return loaded if engine == loaded.engine else loaded.with_engine(engine)
 
 
@@ -58,6 +65,7 @@ def _loaded(
     weights: str | os.PathLike[str] | None,
     size: tuple[int, int] | None,
     device: str | torch.device | None,
+    local_only: bool,
 ) -> Backbone:
     where = _choose_device(device)
     if not isinstance(name, str):
@@ -75,7 +83,7 @@ def _loaded(
     if name.startswith(PREFIX):
         # A path for certain, as the folder that a model was made with may have moved.
         source = name if weights is None else f"{PREFIX}{Path(weights).absolute()}"
-        return load_huggingface(source, input_size=size, device=where)
+        return load_huggingface(source, input_size=size, device=where, local_only=local_only)
     architectures = timm.list_models()  # without those that timm has renamed
     if name.partition(".")[0] not in architectures:
         raise unknown_among_many(
@@ -86,7 +94,16 @@ def _loaded(
         )
     # The whole path, so that the spec holds in another working directory.
     file = None if weights is None else str(Path(weights).absolute())
-    return load_timm(name, weights=file, input_size=size, device=where)
+    return load_timm(name, weights=file, input_size=size, device=where, local_only=local_only)
+
+
+def elsewhere(spec: Mapping[str, Any]) -> str | None:
+    """What loading a backbone of this `spec` opens or downloads, in words; None if nothing from elsewhere.
+
+    >>> elsewhere({"name": "hf:facebook/dinov2-small", "weights": None})
+    "a download of 'facebook/dinov2-small' from Hugging Face"
+    """
+    return None if spec["name"] in BACKBONES and spec["weights"] is None else origin_of(spec)
 
 
 def full_name(name: str) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from copy import deepcopy
 from itertools import chain
 from typing import Any, TypeVar
@@ -42,6 +43,24 @@ def read(network: nn.Module, readers: Mapping[str, Callable[[object], T]], batch
             for handle in handles:
                 handle.remove()
     return found
+
+
+@contextmanager
+def weighed(network: nn.Module) -> Iterator[Callable[[], int]]:
+    """Watch the passes in the block: gives the bytes of the most that one module was given and gave."""
+    largest = 0
+
+    def hook(_module: nn.Module, inputs: Any, output: Any) -> None:
+        nonlocal largest
+        tensors = [each for each in (*inputs, output) if isinstance(each, Tensor)]
+        largest = max(largest, sum(each.nbytes for each in tensors))
+
+    handles = [module.register_forward_hook(hook) for module in network.modules()]
+    try:
+        yield lambda: largest
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 def around_same_weights(network: nn.Module) -> nn.Module:

@@ -16,6 +16,7 @@ from torch import nn
 
 from layup.backbones.backbone import Backbone, first_line
 from layup.backbones.names import unknown_among_many
+from layup.backbones.origins import timm_file
 from layup.backbones.preprocessing import Preprocessing
 from layup.errors import DamagedFileError, InputError, LayupError, StorageError
 
@@ -28,6 +29,7 @@ def load_timm(
     weights: str | None = None,
     input_size: tuple[int, int] | None = None,
     device: torch.device | None = None,
+    local_only: bool = False,
 ) -> Backbone:
     """A timm network by name, with timm's weights (downloaded at first) or those of a local file."""
     architecture, tag = resolve_name(name)
@@ -37,10 +39,11 @@ def load_timm(
     if input_size is not None and config.fixed_input_size:
         arguments["img_size"] = input_size  # the position embedding is then resampled as it is loaded
     try:
-        if weights is None:
+        file = str(_downloaded(full_name)) if weights is None and local_only else weights
+        if file is None:
             network = _with_own_weights(full_name, config, arguments)
         else:
-            network = _with_weights_of(weights, full_name, config, arguments)
+            network = _with_weights_of(file, full_name, config, arguments)
     except (TypeError, AssertionError, NotImplementedError, RuntimeError) as error:
         if input_size is None:
             raise
@@ -67,7 +70,7 @@ def timm_backbone(
     preprocessing: Preprocessing,
     *,
     name: str,
-    spec: dict[str, Any],
+    spec: dict[str, Any] | None,
     architecture: str | None = None,
     default_k: int | None = None,
     device: torch.device | None = None,
@@ -141,6 +144,16 @@ def block_names(network: nn.Module, name: str) -> list[str]:
         f"timm does not say which modules of {name!r} are its layers. "
         "Name them yourself: Backbone.from_module(timm.create_model(…), layers=[…], preprocessing=…)."
     )
+
+
+def _downloaded(name: str) -> Path:
+    """The file with timm's own weights, which must be there already."""
+    file = timm_file(name)
+    if file is None:
+        raise LayupError(
+            f"The weights of {name!r} were not downloaded before. Give a local copy: weights=FILE."
+        )
+    return file
 
 
 def _with_own_weights(name: str, config: Any, arguments: dict[str, Any]) -> nn.Module:

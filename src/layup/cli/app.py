@@ -54,6 +54,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without λ shows a question mark
+    logging.lastResort = console.Remarks(logging.WARNING)
     # Commands report what was skipped themselves.
     logging.getLogger("layup.image_model").setLevel(logging.ERROR)
     try:

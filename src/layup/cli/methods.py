@@ -34,6 +34,7 @@ def methods(
         console.table(["method", "what it does", "settings", "adapts"], rows, texts=4)
         return
     kind = method_class(name)
-    console.say(kind.explanation())
+    for line in kind.explanation().splitlines():
+        console.say(line)
     if kind.option_names():
         console.table(["option", "default"], [[*pair] for pair in kind.option_defaults().items()], texts=2)

@@ -17,6 +17,13 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a ta
 Weights = Annotated[
     Path | None, typer.Option(help="A weights file for a timm backbone; for an old model, where it is now.")
 ]
+AllowBackbone = Annotated[
+    bool,
+    typer.Option(
+        "--allow-backbone",
+        help="Let the model file say where its network comes from: a path that it names, or a download.",
+    ),
+]
 Workers = Annotated[int | None, typer.Option(help="Processes that decode photos. Default: by need.", min=0)]
 Engine = Annotated[
     str | None,

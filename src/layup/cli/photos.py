@@ -11,7 +11,16 @@ import typer
 
 from layup import console, storage
 from layup.cli.app import app
-from layup.cli.options import AsJson, Engine, NoCache, Weights, Workers, first_session, number_or_rule
+from layup.cli.options import (
+    AllowBackbone,
+    AsJson,
+    Engine,
+    NoCache,
+    Weights,
+    Workers,
+    first_session,
+    number_or_rule,
+)
 from layup.errors import InputError, StorageError
 
 if TYPE_CHECKING:
@@ -42,6 +51,7 @@ def learn(
         typer.Option(help="bundled (default), vit-nano, any timm name with its tag, or hf:NAME."),
     ] = None,
     weights: Weights = None,
+    allow_backbone: AllowBackbone = False,
     input_size: Annotated[int | None, typer.Option(help="Side of the square input, in pixels.")] = None,
     k: Annotated[
         int | None, typer.Option(help="How many of the last layers. Default: the backbone's.")
@@ -95,7 +105,7 @@ def learn(
                     "network now would change every feature under them. Leave --adapt out, or start a new "
                     "model with another --to."
                 )
-            model = LayUP.load(to, weights=weights, cache=not no_cache, workers=workers)
+            model = _loaded(to, weights, allow_backbone, no_cache, workers)
             named = None if backbone is None else full_name(backbone)
             wanted = {"backbone": named, "input_size": input_size, "k": k, "engine": engine}
             _require_same(model, to, wanted)
@@ -128,8 +138,11 @@ def predict(
     model: Model,
     images: Annotated[list[Path], typer.Argument(help="Image files, or folders of them.", metavar="IMAGES")],
     as_json: AsJson = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV instead of a table.")] = False,
+    as_csv: Annotated[
+        bool, typer.Option("--csv", help="Print CSV instead of a table; a ' goes before =, +, - and @.")
+    ] = False,
     weights: Weights = None,
+    allow_backbone: AllowBackbone = False,
     strict: Strict = False,
     no_cache: NoCache = False,
     workers: Workers = None,
@@ -141,11 +154,10 @@ def predict(
     layup predict m.layup a.jpg --json         a list with path, label, scores
     """
     from layup.images import find_images
-    from layup.model import LayUP
 
     if as_json and as_csv:
         raise InputError("Give --json or --csv, not both.")
-    loaded = LayUP.load(model, weights=weights, cache=not no_cache, workers=workers)
+    loaded = _loaded(model, weights, allow_backbone, no_cache, workers)
     for path in images:
         if not path.exists():
             raise InputError(f"There is no file or folder '{path}'. Nothing was predicted.")
@@ -166,6 +178,7 @@ def evaluate(
     ] = None,
     as_json: AsJson = False,
     weights: Weights = None,
+    allow_backbone: AllowBackbone = False,
     strict: Strict = False,
     no_cache: NoCache = False,
     workers: Workers = None,
@@ -176,10 +189,12 @@ def evaluate(
     """
     from layup import metrics, plots
     from layup.images import class_folders
-    from layup.model import LayUP
 
+    if picture is not None:
+        storage.require_writable(picture)
+        plots.require_ending(picture)
     paths, labels = class_folders(photos)
-    loaded = LayUP.load(model, weights=weights, cache=not no_cache, workers=workers)
+    loaded = _loaded(model, weights, allow_backbone, no_cache, workers)
     answers = loaded.answer(paths)
     _require_usable(answers, paths, strict)
     truth = [labels[i] for i in answers.kept]
@@ -207,6 +222,7 @@ def forget(
     model: Model,
     photos: Photos,
     weights: Weights = None,
+    allow_backbone: AllowBackbone = False,
     strict: Strict = False,
     no_cache: NoCache = False,
     workers: Workers = None,
@@ -218,11 +234,10 @@ def forget(
     λ stays as it is. A class whose last photo goes disappears. Cached features of the photos are deleted.
     """
     from layup.images import class_folders
-    from layup.model import LayUP
 
     paths, labels = class_folders(photos)
     with _held(model):
-        loaded = LayUP.load(model, weights=weights, cache=not no_cache, workers=workers)
+        loaded = _loaded(model, weights, allow_backbone, no_cache, workers)
         done = loaded.forget(paths, labels, strict=strict)
         loaded.save(model)
     console.lesson(done.counts, loaded.counts_, "forgotten")
@@ -260,9 +275,9 @@ def merge(
 
     if len(models) < 2:
         raise InputError(f"Merging takes at least two models, and here is {len(models)}.")
-    if to.exists() and to not in models and not overwrite:
-        raise InputError(f"'{to}' exists already. Give another --to, or --overwrite to replace it.")
     with _held(to):
+        if to.exists() and to not in models and not overwrite:
+            raise InputError(f"'{to}' exists already. Give another --to, or --overwrite to replace it.")
         merged, *others = (LayUP.load(path) for path in models)
         ancestor = LayUP.load(base) if base else None
         for other in others:
@@ -280,11 +295,13 @@ def merge(
 
 @app.command()
 def info(model: Model, as_json: AsJson = False) -> None:
-    """Show what a model file holds.
+    """Show what a model file holds, if it is sound. The network that it names is not loaded.
 
     layup info m.layup
     """
-    header = storage.read_header(model, "model")
+    from layup.model_file import read_model
+
+    header = read_model(model).header
     if as_json:
         console.print_json(header)
     else:
@@ -372,6 +389,9 @@ def demo(
 
     started = time.monotonic()
     storage.make_folder(out)
+    picture, model = out / "curves.png", out / "digits.layup"
+    for file in (picture, model):
+        storage.require_writable(file)
     scenario = digits_scenario()
     tasks = scenario.tasks
     models = demo_models()
@@ -386,7 +406,6 @@ def demo(
                 task = len(series[name])
                 averages = [f"{values[-1]:.3f}" for values in series.values()]
                 add_row(str(task), " and ".join(tasks[task - 1].classes), *averages)
-    picture, model = out / "curves.png", out / "digits.layup"
     plots.curves(picture, series, "Ten digits, learned two at a time", "average accuracy")
     models[list(models)[-1]].save(model)
     examples = save_examples(out / "images", digits_tasks()[0])
@@ -395,8 +414,22 @@ def demo(
 
 
 def _held(path: Path) -> AbstractContextManager[None]:
-    """The model is ours while the block runs; whoever has to wait is told why."""
-    return storage.locked(path, on_wait=lambda: console.remark(f"Waiting: another process uses '{path}' …"))
+    """The model is ours while the block runs; whoever has to wait is told for whom."""
+    storage.require_writable(path)
+    return storage.locked(
+        path, on_wait=lambda holder: console.remark(f"Waiting: '{path}' is in use by {holder} …")
+    )
+
+
+def _loaded(
+    path: Path, weights: Path | None, allow_backbone: bool, no_cache: bool, workers: int | None
+) -> LayUP:
+    """The model in a file, to be used as the options say."""
+    from layup.model import LayUP
+
+    return LayUP.load(
+        path, weights=weights, allow_backbone=allow_backbone, cache=not no_cache, workers=workers
+    )
 
 
 def _require_same(model: LayUP, path: Path, wanted: dict[str, Any]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
 from functools import partial
@@ -87,6 +86,9 @@ def compare(
     layup compare results/ --metric backward_transfer --metric peak_memory
     layup compare results/ --csv table.csv         every number, by its full name
 
+    In CSV, a ' goes before names that begin with =, +, - or @, which spreadsheets
+    would compute.
+
     Each dataset and setting has a table of its own, and runs that differ in
     nothing but seeds are one row. A row of a single run, or of several that
     end with the same answers, has the error of a bootstrap over its test
@@ -106,7 +108,7 @@ def compare(
         names = tuple(metric or comparison.METRICS)
         rows = [row for found, baseline in parts for row in comparison.to_json(found, names, baseline)]
         if csv == STDOUT:
-            sys.stdout.write(comparison.to_csv(rows))
+            console.print_csv(comparison.to_csv(rows))
         elif csv is not None:
             storage.write_text(csv, comparison.to_csv(rows))
             console.remark(f"CSV: {csv}")

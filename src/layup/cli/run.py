@@ -227,8 +227,8 @@ def _show(experiment: Experiment, again: bool) -> None:
     """Run, with a table that grows, and say what came out."""
     from layup.comparison import authors_passes
 
-    def on_wait() -> None:
-        console.remark("Waiting: another process is at this very run …")
+    def on_wait(holder: str) -> None:
+        console.remark(f"Waiting: this very run is done by {holder} …")
 
     done = None if again else experiment.finished()
     if done:

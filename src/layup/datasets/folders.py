@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from pathlib import Path
-from unicodedata import normalize
 
 import numpy as np
 
 from layup.datasets.dataset import Contents, Part, listed
 from layup.datasets.source import Layout, Source, lacking
 from layup.errors import InputError
-from layup.images import PARTS, class_folders, visible
+from layup.images import PARTS, class_folders, label_of, visible
 
 TRAIN = ("train", "training")
 TEST = ("test", "val", "valid", "validation")
@@ -111,7 +110,7 @@ def split(images: list[Path], labels: list[str], seed: int) -> tuple[Part, Part]
 
 def read_domains(folder: Path, seed: int = 0) -> Contents:
     """FOLDER/DOMAIN/{train,test}/CLASS/IMAGE, or FOLDER/DOMAIN/CLASS/IMAGE; the domains sorted by name."""
-    named = [(normalize("NFC", each.name), read_any(each, seed)) for each in subfolders(folder)]
+    named = [(label_of(each), read_any(each, seed)) for each in subfolders(folder)]
     train = _united([(domain, contents.train) for domain, contents in named])
     test = _united([(domain, contents.test) for domain, contents in named])
     patterns = sorted({contents.layout for _, contents in named})
@@ -135,7 +134,7 @@ def _united(named: list[tuple[str, Part]]) -> Part:
 
 
 def _empty_classes(folder: Path, part: Part) -> list[str]:
-    empty = {normalize("NFC", each.name) for each in subfolders(folder)} - set(part.labels)
+    empty = {label_of(each) for each in subfolders(folder)} - set(part.labels)
     return [f"Class folders of {str(folder)!r} that are empty: {listed(sorted(empty))}."] if empty else []
 
 

@@ -109,4 +109,4 @@ class BlocksModel(ImageModel):
         return {"lambdas": self.classifier_.lambdas_}
 
     def _adopt_loaded(self, sums: Any, header: dict[str, Any]) -> None:
-        self.classifier_.adopt(sums, header["lambdas"])
+        self.classifier_.adopt(sums, {block: float(lam) for block, lam in header["lambdas"].items()})

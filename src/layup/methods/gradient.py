@@ -22,9 +22,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from layup import storage
-from layup.backbones import EAGER
+from layup.backbones import BATCH, EAGER
 from layup.errors import BadImageError, DamagedFileError, DivergedError, InputError, MismatchError
-from layup.features import BATCH, survey
+from layup.features import survey
 from layup.images import ImageSource, require_one_label_each
 from layup.methods.head import GrowingHead
 from layup.methods.learner import ONLY, Learner, Method, Report, Setup
@@ -227,13 +227,14 @@ class GradientLearner(Learner, ABC):
     def load(self, path: Path) -> None:
         """Become the learner that was saved."""
         header, arrays = storage.read(path, KIND)
-        for name, mine in self._about().items():
-            if name != "lessons" and header[name] != mine:
-                raise MismatchError(
-                    f"'{path}' holds a learner with {name} {header[name]!r}, and not {mine!r}."
-                )
-        self.lessons, self.losses = header["lessons"], header["losses"]
-        self._take(_as_tensors(arrays), header["classes"])
+        with storage.believed(path):
+            for name, mine in self._about().items():
+                if name != "lessons" and header[name] != mine:
+                    raise MismatchError(
+                        f"'{path}' holds a learner with {name} {header[name]!r}, and not {mine!r}."
+                    )
+            self.lessons, self.losses = header["lessons"], header["losses"]
+            self._take(_as_tensors(arrays), header["classes"])
 
     def _about(self) -> dict[str, Any]:
         return {
@@ -270,14 +271,15 @@ class GradientLearner(Learner, ABC):
         if scratch is not None and scratch.exists():
             try:
                 header, arrays = storage.read(scratch, SCRATCH)
+                with storage.believed(scratch):
+                    if header["key"] == key:
+                        self.losses = header["losses"]
+                        self._take(_as_tensors(arrays), header["classes"])
             except DamagedFileError as error:
                 raise DamagedFileError(
                     f"'{scratch}' holds no lesson to go on with, or is damaged. Delete it, and the lesson "
                     "begins anew."
                 ) from error
-            if header["key"] == key:
-                self.losses = header["losses"]
-                self._take(_as_tensors(arrays), header["classes"])
         optimizer = self._going_on()
         epochs = 1 if self._streams else self.method.epochs
         steps = math.ceil(len(images) / self.method.batch_size)

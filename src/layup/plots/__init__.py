@@ -6,7 +6,7 @@ they share.
 
 from __future__ import annotations
 
-from layup.plots.canvas import INK, MARKERS, SAFE_COLOURS
+from layup.plots.canvas import INK, MARKERS, SAFE_COLOURS, require_ending
 from layup.plots.paper import (
     Point,
     Shares,
@@ -47,5 +47,6 @@ __all__ = [
     "over_tasks_grid",
     "per_class_change",
     "per_layer",
+    "require_ending",
     "speedups",
 ]

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from layup.errors import StorageError
+from layup.errors import InputError, StorageError
 from layup.metrics import Band
+from layup.texts import printable, printable_lines
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -283,18 +284,33 @@ def band(axes: Axes, number: int, found: Band, at: Sequence[float] | None = None
 
 
 def cut(name: str, longest: int = LONGEST) -> str:
-    """A name with its middle left out if it is long: it is the ends that tell names apart.
+    """A name, printable, with its middle left out if it is long: it is the ends that tell names apart.
 
     >>> cut("a name that is much longer than others"), cut("cat")
     ('a name that i… than others', 'cat')
     """
+    shown = printable(name)  # neither fonts nor SVG files have control characters
     half = longest // 2
-    return name if len(name) <= longest else f"{name[: longest - half]}…{name[-half + 1 :]}"
+    return shown if len(shown) <= longest else f"{shown[: longest - half]}…{shown[-half + 1 :]}"
 
 
 def wrapped(text: str, inches: float, letters: int = 10) -> str:
-    """A text in lines that have room within so many inches, of so many letters each."""
-    return textwrap.fill(text, int(letters * inches))
+    """A text, printable, in lines that have room within so many inches, of so many letters each."""
+    return printable_lines(textwrap.fill(text, int(letters * inches)))
+
+
+def require_ending(path: str | Path) -> None:
+    """Refuse, before the work, the name of a picture in a format that cannot be drawn.
+
+    >>> require_ending("p.docx")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    layup.errors.InputError: Cannot draw 'p.docx': its name must end with ...
+    """
+    from matplotlib.backend_bases import FigureCanvasBase
+
+    endings = [f".{ending}" for ending in sorted(FigureCanvasBase.get_supported_filetypes())]
+    if Path(path).suffix.lower() not in ("", *endings):
+        raise InputError(f"Cannot draw '{path}': its name must end with {', '.join(endings)}.")
 
 
 def save(figure: Figure, path: str | Path) -> None:

@@ -190,8 +190,9 @@ def confusion_matrix(
     if not named:
         axes.set(xticks=[], yticks=[])  # a number would name nothing
     else:
-        axes.set_xticks(range(size), labels, rotation=90, parse_math=False)
-        axes.set_yticks(range(size), labels, parse_math=False)
+        shown = [cut(label) for label in labels]
+        axes.set_xticks(range(size), shown, rotation=90, parse_math=False)
+        axes.set_yticks(range(size), shown, parse_math=False)
     if size <= 25:
         for i, j in np.argwhere(table):
             axes.text(

@@ -1,0 +1,84 @@
+"""Threads take turns: one call of an object's methods at a time."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import cached_property, wraps
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Turn:
+    """A lock that its thread may take again. A copy of whatever holds it gets one of its own."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+    def __reduce__(self) -> tuple[type[Turn], tuple[()]]:
+        return Turn, ()
+
+
+class HasTurn(Protocol):
+    """Something whose methods take turns."""
+
+    turn: Turn
+
+
+S = TypeVar("S", bound=HasTurn)
+
+
+def in_turn(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
+    """A method that waits until no other thread is in such a method of the same object.
+
+    >>> class Counter:
+    ...     def __init__(self):
+    ...         self.turn, self.count = Turn(), 0
+    ...
+    ...     @in_turn
+    ...     def add(self, more):
+    ...         self.count += more
+    >>> counter = Counter()
+    >>> counter.add(2)
+    >>> counter.count
+    2
+    """
+
+    @wraps(method)
+    def called(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        with self.turn:
+            return method(self, *args, **kwargs)
+
+    return called
+
+
+@contextmanager
+def all_turns(*objects: HasTurn) -> Iterator[None]:
+    """Keep other threads out of several objects; always in one order, so that no two wait for each other."""
+    with ExitStack() as stack:
+        for each in sorted(objects, key=id):
+            stack.enter_context(each.turn)
+        yield
+
+
+class made_once(cached_property[T]):
+    """A cached property that two threads cannot make twice."""
+
+    if not TYPE_CHECKING:  # to mypy it is a cached property
+
+        def __get__(self, instance, owner=None):
+            if instance is None:
+                return self
+            with instance.turn:
+                if self.attrname not in vars(instance):  # else another thread made it while this one waited
+                    super().__get__(instance, owner)
+                return vars(instance)[self.attrname]
