@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test bench setup clean
+.PHONY: demo test bench torture setup clean
 
 setup: .venv/ready
 
@@ -22,6 +22,9 @@ test: setup
 
 bench: setup
 	$(BIN)/python -m benchmarks
+
+torture: setup
+	$(BIN)/python -m torture
 
 clean:
 	rm -rf .venv build dist demo

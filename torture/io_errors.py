@@ -1,0 +1,68 @@
+"""Every step on files fails, with every error that a system has: once, or from then on."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from random import Random
+
+from layup.errors import LayupError
+from torture.deeds import Rehearsed, rehearse
+from torture.faults import Step, tapped
+from torture.promise import Promise, Tries, about, mixed, require_sentence
+
+ERRORS = (
+    *("EIO", "ENOSPC", "EACCES", "EROFS", "EDQUOT", "EMFILE", "EPERM", "EBUSY", "ESTALE", "ENOLCK", "EINVAL"),
+    "EINTR",
+)
+
+
+def _fail_at(number: int, lasting: bool, code: int, now: int, step: Step) -> None:
+    if now == number or (lasting and now > number):
+        raise OSError(code, os.strerror(code), step.path)
+
+
+def tries(rehearsals: Sequence[Rehearsed]) -> Tries:
+    """One for each step of each deed, each error, and each way to last."""
+    cases = mixed(
+        (each, number, error, lasting)
+        for each in rehearsals
+        for number in range(len(each.steps))
+        for error in ERRORS
+        for lasting in (False, True)
+        if not (lasting and error == "EINTR")  # a call is interrupted, but not for ever
+    )
+
+    def attempt(index: int, chance: Random, folder: Path) -> None:
+        case = cases[index] if index < len(cases) else chance.choice(cases)
+        rehearsal, number, error, lasting = case
+        rehearsal.lay_out(folder)
+        where = f"step {number + 1} of {len(rehearsal.steps)}, {rehearsal.steps[number]}"
+        with about(f"'{rehearsal.deed.name}': {error} {'from' if lasting else 'at'} {where}"):
+            allowed: tuple[int, ...] = (0, 1)
+            try:
+                with tapped(folder, partial(_fail_at, number, lasting, getattr(errno, error))):
+                    rehearsal.deed.act(folder)
+                allowed = (1,)  # it said that it was done
+            except LayupError as refusal:
+                require_sentence(refusal)
+            state = rehearsal.require_old_or_new(folder, only=allowed)
+            rehearsal.require_going_on(folder, state)
+
+    return Tries(attempt, len(cases))
+
+
+def prepare(folder: Path) -> Tries:
+    """Learn which steps there are."""
+    return tries(rehearse(folder))
+
+
+PROMISE = Promise(
+    "errors",
+    "Whatever the disk refuses, the error is a sentence, nothing is lost, and doing it again works.",
+    0,
+    prepare,
+)

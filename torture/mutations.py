@@ -1,0 +1,175 @@
+"""Model files, statistics and checkpoints that somebody changed: sound, or refused in a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stdout
+from functools import partial
+from io import StringIO
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from layup import GramStatistics, storage
+from layup.adaptation import adapt
+from layup.backbones import load_backbone
+from layup.cli.photos import info
+from layup.errors import LayupError
+from layup.image_model import ImageModel
+from torture import command, samples
+from torture.guard import kept_inside
+from torture.model_files import mutated
+from torture.promise import Promise, Tries, about, require, require_sentence
+
+IMAGES, ANOTHER = 50, 2
+"""In one of so many tries of a network that takes long to load, it predicts an image too: more often if what
+the file says of its network was changed."""
+RESUMED = 10
+"""In one of so many tries of a checkpoint, adaptation goes on from it; else it is only read."""
+COMMANDS = 50
+"""In one of so many tries, all of a command is run, and not only what it does."""
+
+BAIT = Path(__file__).parent / "bait"
+BAITS = (str(BAIT), f"hf:{BAIT}", f"{BAIT}/config.json", "hf:nobody/nothing", "resnet18", "bundled", "onnx")
+"""Texts that could lead somewhere: to a folder outside, to a download, to another network."""
+
+Sample = tuple[str, bytes, Callable[[Path, Random], None]]
+"""What it is, its bytes, and how it is opened."""
+
+
+def require_sound(model: ImageModel) -> None:
+    """What every model is that could have been learned: to be trusted as if it was one's own."""
+    sums = model.statistics_
+    labels, counts = sums.labels, sums.counts
+    require(all(type(label) is str and label for label in labels), "labels are not all text", labels)
+    require(labels == sorted(set(labels)), "labels are not sorted, or not unique", labels)
+    require(
+        len(labels) == len(counts) == len(sums.prototypes), "labels, counts and sums are not of one number"
+    )
+    require(counts.dtype == np.int64 and bool((counts >= 1).all()), "counts are not all ≥ 1", counts)
+    require(int(counts.sum(dtype=object)) < 2**53, "nobody has learned so many images", counts)
+    require(
+        all(type(width) is int and width >= 1 for width in sums.layers.values()),
+        "widths of layers are not all ≥ 1",
+        sums.layers,
+    )
+    require(bool(np.isfinite(sums.prototypes).all()), "sums are not finite")
+    if isinstance(sums, GramStatistics):
+        gram = sums.gram
+        require(bool(np.isfinite(gram).all()), "G is not finite")
+        require(bool((np.diag(gram) >= 0).all()), "the diagonal of G is negative")
+    require(all(isinstance(each, str) for each in model.lessons), "lessons are not text", model.lessons)
+
+
+def look(model: ImageModel, image: bool, chance: Random) -> None:
+    """Ask a model that was loaded: it gives numbers, of a vector and of an image."""
+    if not model.classes_:
+        return
+    for name, value in model.in_force_.items():
+        require(type(value) is float and 0 <= value < np.inf, f"{name} is no number ≥ 0", value)
+    vector = np.random.default_rng(chance.getrandbits(32)).normal(size=(2, model.statistics_.dim))
+    scores = model.classifier_.scores(vector)
+    require(bool(np.isfinite(scores).all()), "scores of a vector are not finite")
+    if image:
+        found = model.scores([samples.picture("asked")])
+        require(
+            found.shape == (1, len(model.classes_)) and bool(np.isfinite(found).all()),
+            "scores of an image are not finite",
+        )
+
+
+def _refused_or(work: Callable[[], Any]) -> Any:
+    """What something gives; None where it was refused in a sentence."""
+    try:
+        return work()
+    except LayupError as error:
+        require_sentence(error)
+        return None
+
+
+def _info(path: Path, chance: Random) -> None:
+    """What `layup info` prints; mostly without its options being parsed, which takes ten times as long."""
+    if chance.randrange(COMMANDS) == 0:
+        command.run("info", path)
+    else:
+        with redirect_stdout(StringIO()):
+            info(path, as_json=chance.random() < 0.5)
+
+
+def _check_model(kind: type[ImageModel], made_with: Any, path: Path, chance: Random) -> None:
+    read = _refused_or(lambda: storage.read(path, "model"))
+    _refused_or(lambda: _info(path, chance))
+    own = made_with["spec"] is None
+    backbone = samples.tiny() if own else None
+    model = _refused_or(lambda: kind.load(path, backbone=backbone, cache=False, workers=0))
+    if model is None:
+        return
+    require_sound(model)
+    another = read is not None and read[0].get("backbone") != made_with
+    image = own or chance.randrange(ANOTHER if another else IMAGES) == 0
+    _refused_or(lambda: look(model, image, chance))
+
+
+def _check_statistics(path: Path, chance: Random) -> None:
+    sums = _refused_or(lambda: GramStatistics.load(path))
+    if sums is not None:
+        require(
+            bool(np.isfinite(sums.gram).all() and np.isfinite(sums.prototypes).all()), "sums are not finite"
+        )
+        require(bool((sums.counts >= 1).all()), "counts are not all ≥ 1", sums.counts)
+
+
+def _check_checkpoint(path: Path, chance: Random) -> None:
+    _refused_or(lambda: storage.read(path, "first-session"))
+    if chance.randrange(RESUMED) == 0:
+        _refused_or(lambda: adapted(path))
+
+
+def adapted(checkpoint: Path) -> Any:
+    """The shortest adaptation there is, which goes on from a checkpoint if it finds its own."""
+    images, labels = samples.lesson("checkpoint", {"ant": 2, "bee": 2})
+    return adapt(
+        load_backbone("vit-nano"), images, labels, samples.session(), checkpoint=checkpoint, workers=0
+    )
+
+
+def model_sample(name: str, kind: type[ImageModel], path: Path) -> Sample:
+    """A model file, to be opened as a model of this class."""
+    made_with = storage.read_header(path, "model")["backbone"]
+    return name, path.read_bytes(), partial(_check_model, kind, made_with)
+
+
+def tries(made: Sequence[Sample]) -> Tries:
+    """Changes of these files; some lead to a folder outside, which nobody may open."""
+
+    def attempt(index: int, chance: Random, home: Path) -> None:
+        name, data, check = made[index % len(made)]
+        changed, said = mutated(data, chance, BAITS)
+        path = home / "m.layup"
+        path.write_bytes(changed)
+        with about(f"{name}, {said}"), kept_inside(home):
+            check(path, chance)
+
+    return Tries(attempt)
+
+
+def prepare(folder: Path) -> Tries:
+    """Save something of every kind."""
+    made = [model_sample(name, *samples.saved(folder, name)) for name in samples.MODELS]
+    sums = GramStatistics({"a": 3, "b": 2})
+    sums.update(np.random.default_rng(0).normal(size=(20, 5)), ["ant", "bee"] * 10)
+    sums.save(folder / "sums")
+    made.append(("statistics", (folder / "sums").read_bytes(), _check_statistics))
+    adapted(folder / "m.adapting")
+    made.append(("checkpoint", (folder / "m.adapting").read_bytes(), _check_checkpoint))
+    return tries(made)
+
+
+PROMISE = Promise(
+    "mutations",
+    "A changed or forged model file is sound, or refused in a sentence; opening it runs nothing.",
+    100_000,
+    prepare,
+)
