@@ -624,7 +624,8 @@ def test_a_target_that_cannot_be_written_is_refused_before_the_work(here, refuse
 
 @pytest.mark.usefixtures("no_photo_is_read")
 def test_a_picture_or_a_folder_that_cannot_be_made_is_refused_before_the_work(here, refused):
-    refused("evaluate", "m.layup", "test", "--picture", "x.docx", says=["x.docx", "png"])
+    for picture in ("x.docx", "x.pgf", "x"):  # pgf would need TeX
+        refused("evaluate", "m.layup", "test", "--picture", picture, says=[picture, "png"])
     for folder in ("m.layup", "m.layup/demo", "/proc/demo"):
         refused("demo", "--out", folder, says=[folder])
     refused("demo", "--out", "/proc/self", says=["/proc/self"])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import io
+import lzma
 import os
 import struct
 import subprocess
@@ -581,6 +583,33 @@ def test_contents_are_images_and_equal_to_the_file(tmp_path):
         assert image_digest(source) == image_digest(path)
 
 
+def damaged_member(folder: Path) -> object:
+    """A file in an archive, one of whose bytes has changed."""
+    with zipfile.ZipFile(folder / "a.zip", "w") as packed:
+        packed.write(saved(folder, smooth(), "a.png"), "a.png")
+    raw = bytearray((folder / "a.zip").read_bytes())
+    raw[len(raw) // 2] ^= 1
+    return zipfile.ZipFile(io.BytesIO(raw)).open("a.png")
+
+
+def cut_gzip(folder: Path) -> object:
+    raw = gzip.compress(saved(folder, smooth(), "a.png").read_bytes())
+    return gzip.GzipFile(fileobj=io.BytesIO(raw[: len(raw) // 2]))
+
+
+def damaged_lzma(folder: Path) -> object:
+    raw = bytearray(lzma.compress(saved(folder, smooth(), "a.png").read_bytes()))
+    raw[len(raw) // 2] ^= 1
+    return lzma.LZMAFile(io.BytesIO(raw))
+
+
+@pytest.mark.parametrize("damage", [damaged_member, cut_gzip, damaged_lzma])
+def test_what_is_damaged_in_an_archive_is_a_bad_image(tmp_path, damage):
+    for use in (open_image, image_digest):
+        with damage(tmp_path) as member, pytest.raises(BadImageError, match="it cannot be read"):
+            use(member)
+
+
 @pytest.mark.parametrize("position", [0, 7, 100_000])
 def test_an_open_file_is_left_as_it_was(tmp_path, position):
     path = saved(tmp_path, smooth(), "a.png")
@@ -698,6 +727,15 @@ def test_links_upwards_are_not_followed(tmp_path):
         up.symlink_to(target)
         assert class_folders(tmp_path / "photos")[1] == ["beagle", "tabby"]
         up.unlink()
+
+
+def test_a_class_that_is_a_link_does_not_lead_back_to_the_others(tmp_path):
+    touch(tmp_path, "store/tabby/1.jpg", "photos/beagle/2.jpg")
+    (tmp_path / "photos/tabby").symlink_to(tmp_path / "store/tabby")
+    (tmp_path / "store/tabby/back").symlink_to(tmp_path / "photos")
+    paths, labels = class_folders(tmp_path / "photos")
+    assert [path.name for path in paths] == ["2.jpg", "1.jpg"]
+    assert labels == ["beagle", "tabby"]
 
 
 def test_a_folder_is_read_once_however_many_links_lead_to_it(tmp_path):

@@ -14,10 +14,12 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from layup import NMC, FirstSession, LayUP, load_backbone, memory, storage
+from layup import NMC, FirstSession, LayUP, load_backbone, memory, model_file, storage
+from layup.backbones import ENGINES
 from layup.errors import DamagedFileError, InputError, LayupError, MemoryShortage
 from layup.features import EMBEDDING
-from layup.model_file import BUILT_IN, KIND, ModelFile, read_model
+from layup.methods import METHODS, DepthsMethod, LayersMethod
+from layup.model_file import BUILT_IN, CONTENTS, KIND, ModelFile, read_model
 from photos import lesson
 
 Parts = tuple[dict[str, Any], dict[str, Any]]
@@ -110,6 +112,7 @@ FORGERIES: dict[str, Callable[[dict[str, Any], dict[str, Any]], object]] = {
     "negative lambda": put("lambda", -1.0),
     "huge lambda": put("lambda", 10**400),
     "no lambda": drop("lambda"),
+    "lambdas of blocks": put("lambdas", {"a": 1.0}),
     "rule for lambda": put("settings", "lam", "magic"),
     "rule for lambda that is a list": put("settings", "lam", [1]),
     "unknown setting": put("settings", "colour", "red"),
@@ -118,14 +121,22 @@ FORGERIES: dict[str, Callable[[dict[str, Any], dict[str, Any]], object]] = {
     "setting of another method": put("settings", "metric", "cosine"),
     "k of zero": put("settings", "k", 0),
     "k that is text": put("settings", "k", "six"),
+    "k of fewer layers": put("settings", "k", 1),
+    "k of more layers": put("settings", "k", 5000),
+    "no k": drop("settings", "k"),
     "settings that are a list": put("settings", []),
     "precision": put("settings", "precision", "float8"),
+    "precision of other sums": put("settings", "precision", "float32"),
     "no method": drop("method"),
     "method that is a number": put("method", 1),
     "unknown field": put("surprise", 1),
     "no backbone": drop("backbone"),
     "backbone that is text": put("backbone", "vit-nano"),
     "no engine": drop("backbone", "engine"),
+    "engine that there is not": put("backbone", "engine", "steam"),
+    "long name": lambda header, arrays: header["backbone"].update(
+        name="hf:" + 5000 * "a", spec={**header["backbone"]["spec"], "name": "hf:" + 5000 * "a"}
+    ),
     "fingerprint": put("backbone", "fingerprint", None),
     "depth": put("backbone", "depth", 3),
     "device in the spec": put("backbone", "spec", "device", "cuda"),
@@ -172,9 +183,13 @@ def test_a_forged_file_is_refused_when_loaded_and_when_shown(
         LayUP.load(path)
     assert "\n" not in str(caught.value)
     assert "\x1b" not in str(caught.value)
-    of_another_method = ("setting of another method", "no lambda", "rule for lambda", "no G")
-    if name not in of_another_method:  # `info` shows models of every method
-        refused("info", path, says=["is damaged, or not a layup file"])
+    refused("info", path, says=["is damaged, or not a layup file"])
+
+
+def test_what_files_hold_is_known_of_every_method_and_engine() -> None:
+    methods = (*METHODS.values(), DepthsMethod, LayersMethod)
+    assert {*CONTENTS} == {each.model.method for each in methods if hasattr(each, "model")}
+    assert {*model_file.ENGINES} == {*ENGINES}
 
 
 def test_a_sound_file_is_read_whole(tmp_path: Path, parts: Parts) -> None:
@@ -198,6 +213,10 @@ ADAPTER_FORGERIES: dict[str, Callable[[dict[str, Any], dict[str, Any]], object]]
     "too many prompts": put("backbone", "adapted", "adapter", "tokens", 10**9),
     "no name": drop("backbone", "adapted", "adapter", "name"),
     "settings that are lists": put("backbone", "adapted", "adapter", "tokens", [5]),
+    "settings that are true": put("backbone", "adapted", "adapter", "tokens", True),
+    "settings that are missing": put("backbone", "adapted", "adapter", "depth", None),
+    "adapter that there is not": put("backbone", "adapted", "adapter", "name", "nonsense"),
+    "setting of another adapter": put("backbone", "adapted", "adapter", "dropout", 0.1),
     "tuned values": put("backbone", "adapted", "tuned_values", 3),
     "epochs": put("backbone", "adapted", "record", "epochs", [{"loss": "small", "accuracy": None}]),
     "kept epoch": put("backbone", "adapted", "record", "kept", 2),
@@ -221,9 +240,8 @@ def test_a_forged_adapter_is_refused_when_loaded_and_when_shown(
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        (("adapter", "name"), "nonsense"),
         (("adapter", "tokens"), 4),
-        (("adapter", "colour"), "red"),
+        (("adapter", "depth"), "nonsense"),
         (("preprocessing", "crop"), "nonsense"),
         (("preprocessing", "std"), [0, 0, 0]),
         (("preprocessing", "size"), [4000, 4000]),
@@ -295,6 +313,41 @@ def test_a_file_that_does_not_fit_into_memory_is_not_read(
         LayUP.load(path)
     with pytest.raises(MemoryShortage, match=r"Reading '.*m\.layup' would take about"):
         storage.read(path, KIND)
+
+
+def test_what_an_adapter_takes_is_not_taken_for_sums(
+    tmp_path: Path, tuned_parts: Parts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = forged(tmp_path / "m.layup", tuned_parts, lambda header, arrays: None)
+    sums, tuned = (
+        sum(each.nbytes for name, each in tuned_parts[1].items() if name.startswith("adapter.") == is_tuned)
+        for is_tuned in (False, True)
+    )
+    monkeypatch.setattr(memory, "available", lambda: 1)
+    with pytest.raises(MemoryShortage) as caught:
+        LayUP.load(path)
+    assert memory.size_of(10 * sums + 2 * tuned) in str(caught.value)
+
+
+def test_the_size_of_images_that_an_adapter_asks_for_is_forecast(
+    tmp_path: Path, tuned_parts: Parts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change = put("backbone", "adapted", "preprocessing", "size", [4000, 4000])
+    model = LayUP.load(forged(tmp_path / "m.layup", tuned_parts, change), cache=False)
+    monkeypatch.setattr(memory, "available", lambda: 10**9)
+    with pytest.raises(MemoryShortage, match="4000 × 4000 pixels"):
+        model.predict(FIRST[0][:1])
+
+
+def test_what_can_be_saved_can_be_loaded(tmp_path: Path) -> None:
+    model = LayUP("vit-nano", k=np.int64(1), lam=np.float32(1), balance=1, cache=False)  # type: ignore[arg-type]
+    model.learn(*FIRST)
+    model.save(tmp_path / "m.layup")
+    assert LayUP.load(tmp_path / "m.layup", cache=False).counts_ == model.counts_
+    model.lessons.append("not an id")
+    with pytest.raises(InputError, match=r"cannot be saved: header\.lessons.*Nothing was written"):
+        model.save(tmp_path / "other.layup")
+    assert not (tmp_path / "other.layup").exists()
 
 
 def test_what_was_forgotten_leaves_a_sound_file(tmp_path: Path) -> None:

@@ -76,7 +76,12 @@ def test_a_path_in_a_file_is_not_opened(model: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [TINY, "hf:somebody/something", "hf:/etc", "hf:../secrets", "hf:~/models", "hf:a b"]
+    "name",
+    [
+        *(TINY, "resnet18.of_a_later_timm"),
+        *("hf:somebody/something", "hf:/etc", "hf:../secrets", "hf:~/models", "hf:a b", "hf:" + 4000 * "a"),
+    ],
+    ids=lambda name: name[:30],
 )
 @pytest.mark.usefixtures("offline")
 def test_nothing_from_elsewhere_is_loaded_unless_it_is_allowed(model: Path, name: str) -> None:
@@ -134,6 +139,14 @@ def test_weights_of_timm_that_were_downloaded_before_are_used_without_asking_any
     found = LayUP.load(model, cache=False)
     np.testing.assert_array_equal(found.scores(IMAGES), expected)
     assert found.backbone_.spec == {"name": TINY, "weights": None, "input_size": None}
+
+
+def test_half_a_download_is_none(weights: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = {"name": "hf:somebody/something", "weights": None}
+    for number, files in enumerate((["config.json"], ["config.json", "model.safetensors"])):
+        cache = hub_cache(tmp_path / str(number), "somebody/something", dict.fromkeys(files, weights))
+        monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(cache))
+        assert (elsewhere(spec) is None) == ("model.safetensors" in files)
 
 
 @pytest.mark.usefixtures("offline")

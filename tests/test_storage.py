@@ -315,6 +315,15 @@ def test_garbled_header(path: Path, header: str) -> None:
         one_sentence(error, path)
 
 
+def test_a_header_that_is_nested_as_deep_as_can_just_be_read(path: Path) -> None:
+    """To write it again for its checksum takes a few calls more than to read it."""
+    for depth in range(sys.getrecursionlimit() - 300, sys.getrecursionlimit() + 10):
+        header = f'{{"format": 1, "a": {"[" * depth}{"]" * depth}}}'
+        safetensors.numpy.save_file({"a": np.zeros(2)}, path, metadata={"layup": header})
+        with pytest.raises(DamagedFileError):
+            storage.read_header(path, "model")
+
+
 def test_wrong_kind(saved: Path) -> None:
     for reading in (storage.read, storage.read_header):
         with pytest.raises(StorageError, match="of kind 'model', not 'statistics'") as error:

@@ -11,11 +11,11 @@ from unicodedata import category
 import numpy as np
 import pytest
 
-from layup.texts import csv_text, has_controls, is_control, json_text, printable
+from layup.texts import csv_text, has_controls, json_text, printable
 
 DIRECTIONS = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 EVERY = [chr(code) for code in range(sys.maxunicode + 1)]
-CONTROLS = [each for each in EVERY if is_control(each)]
+CONTROLS = [each for each in EVERY if has_controls(each)]
 
 
 def test_controls_are_those_of_unicode_and_what_turns_the_direction() -> None:

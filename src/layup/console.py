@@ -76,7 +76,7 @@ def print_json(value: object) -> None:
 def _can_be_written(text: str) -> bool:
     """Whether standard output has all of these letters: of others it makes question marks."""
     try:
-        text.encode(sys.stdout.encoding or "utf-8")  # what is no file has none
+        text.encode(sys.stdout.encoding or "utf-8")
     except UnicodeEncodeError:
         return False
     return True
@@ -84,7 +84,7 @@ def _can_be_written(text: str) -> bool:
 
 def print_csv(text: str) -> None:
     """CSV on standard output; letters that it lacks are written out."""
-    encoding = sys.stdout.encoding
+    encoding = sys.stdout.encoding or "utf-8"  # what is no file has none
     sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
 
 

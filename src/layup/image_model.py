@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -28,7 +29,7 @@ from layup.features import BadImage, Extractor, FeatureSource, Rows
 from layup.first_session import FirstSession, Wanted
 from layup.images import ImageSource, is_encoded, require_one_label_each
 from layup.memory import Forecast
-from layup.model_file import KIND, TUNED, read_model
+from layup.model_file import KIND, TUNED, read_model, require_sound
 from layup.spool import Spool
 from layup.statistics import Floats, GramStatistics
 from layup.texts import brief, has_controls
@@ -375,7 +376,13 @@ class ImageModel:
             "lessons": self.lessons,
             "versions": {"layup": __version__, **{name: version(name) for name in VERSIONS_OF}},
         }
-        storage.write(path, KIND, {**about, **self._chosen(), **header}, arrays)
+        written = {**about, **self._chosen(), **header}
+        declared = {name: storage.Declared(each.dtype.name, each.shape) for name, each in arrays.items()}
+        try:
+            require_sound(json.loads(json.dumps(written)), declared)
+        except (TypeError, ValueError) as error:  # nothing may be written that could not be read again
+            raise InputError(f"This model cannot be saved: {error}. Nothing was written.") from error
+        storage.write(path, KIND, written, arrays)
 
     @classmethod
     def load(

@@ -259,9 +259,11 @@ def _contents(source: Any) -> bytes:
         raise
     except ValueError as error:
         raise BadImageError(f"Cannot use {name}: it is closed ({error}).") from error
-    if not isinstance(contents, bytes):
+    except Exception as error:  # whatever an archive's damaged member raises
+        raise BadImageError(f"Cannot use {name}: it cannot be read ({error}).") from error
+    if isinstance(contents, str):
         raise as_text
-    return contents
+    return bytes(contents)
 
 
 def _read_again(file: Any) -> Any:
@@ -538,7 +540,7 @@ def _files_below(folder: Path) -> Iterator[Path]:
     Each folder is read once: by its own name, if it is below, or else by the first link that leads to it.
     """
     read: set[Path] = set()
-    links = [(folder, _real(folder), frozenset[Path]())]
+    links = [(folder, _real(folder), frozenset({_real(folder.parent)}))]
     while links:
         waiting = [heappop(links)]
         while waiting:

@@ -131,7 +131,7 @@ class LayUP(RidgeModel, RidgeOfLayersModel):
         return RidgeClassifier(self.lam, balance=self.balance, precision=self.precision)
 
     def _settings(self) -> dict[str, Any]:
-        return {**super()._settings(), "balance": self.balance}
+        return {**super()._settings(), "balance": bool(self.balance)}
 
 
 class NearestMeanModel(ImageModel):

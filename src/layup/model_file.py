@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from numpy.typing import NDArray
@@ -38,11 +38,15 @@ KIND = "model"
 TUNED = "adapter."
 """Before the names of an adapter's tensors."""
 READING = 10
-"""Matrices of a triangle's size that there are while a model is read and seen to be sound."""
+"""Arrays of the size of the sums that there are while these are read and seen to be sound."""
+READING_TUNED = 2
+"""The same of an adapter's tensors, which are only read."""
 
+ENGINES = ("eager", "folded", "onnx")
 PIXELS = whole(1, 2**16)
 SIZE = listed(PIXELS, 2)
-SPEC: Shape = {"name": LABEL, "weights": TEXT.or_none(), "input_size": (PIXELS | SIZE).or_none()}
+SOURCE = Rule(f"{LABEL.words}, nor too long", lambda value: LABEL.holds(value) and len(value) <= 4096)
+SPEC: Shape = {"name": SOURCE, "weights": TEXT.or_none(), "input_size": (PIXELS | SIZE).or_none()}
 SETTING = TEXT.or_none() | NUMBER | TRUTH
 EPOCH: Shape = {"loss": NUMBER, "accuracy": AMOUNT.or_none()}
 ADAPTED: Shape = {
@@ -59,11 +63,11 @@ ADAPTED: Shape = {
     "record": {"session?": FIELDS, "epochs?": [EPOCH], "kept?": whole(1)},
 }
 BACKBONE: Shape = {
-    "name": LABEL,
+    "name": SOURCE,
     "spec": Rule("a way to load it", lambda value: value is None or isinstance(value, dict)),
     "fingerprint": HASH,
     "depth": whole(1),
-    "engine": NAME,
+    "engine": schema.one_of(*ENGINES),
     "adapted?": ADAPTED,
 }
 SETTINGS: Shape = {
@@ -71,7 +75,7 @@ SETTINGS: Shape = {
     "balance?": TRUTH,
     "depths?": listed(whole(1)),
     "k?": whole(1).or_none(),
-    "lam?": TEXT | AMOUNT,
+    "lam?": schema.one_of("search", "gcv") | AMOUNT,
     "layer?": whole(1),
     "metric?": NAME,
     "precision?": schema.one_of(*PRECISIONS),
@@ -107,6 +111,32 @@ OF_LAST_LAYERS = ("layup", "laynmc")
 
 
 @dataclass(frozen=True)
+class Contents:
+    """What the files of a method hold: settings, what was chosen while learning, and which sums."""
+
+    settings: set[str]
+    chosen: set[str] = field(default_factory=set)
+    sums: type[ClassSums] = GramStatistics
+
+
+SOLVED = {"lam", "balance", "precision"}
+CONTENTS = {
+    "layup": Contents({"k", *SOLVED}, {"lambda"}),
+    "ridge": Contents({"layer", *SOLVED}, {"lambda"}),
+    "ranpac": Contents({"k", "width", "seed", "lam", "precision"}, {"lambda"}),
+    "adam+layup": Contents({"k", *SOLVED}, {"lambda"}),
+    "layup-average": Contents({"k", *SOLVED}, {"lambdas"}),
+    "layup-depths": Contents({"depths", *SOLVED}, {"lambdas"}),
+    "ridge-layers": Contents({"depths", *SOLVED}, {"lambdas"}),
+    "fsa+lda": Contents({"lam"}),
+    "nmc": Contents({"metric"}, sums=ClassSums),
+    "laynmc": Contents({"k", "metric"}, sums=ClassSums),
+    "adam": Contents({"metric"}, sums=ClassSums),
+}
+"""Of the methods that come with layup. Those of others are checked when their model is made."""
+
+
+@dataclass(frozen=True)
 class ModelFile:
     """A file that was found sound: its header, its sums, and the tensors of its adapter."""
 
@@ -120,7 +150,7 @@ def read_model(path: str | os.PathLike[str]) -> ModelFile:
 
     Costs reading it, and d³/3 operations to see that G could be that of images.
     """
-    header, arrays = storage.read(path, KIND, require_sound)
+    header, arrays = storage.read(path, KIND, _require_readable)
     kind = GramStatistics if "gram" in arrays else ClassSums
     try:
         sums = kind.from_state(header, arrays)
@@ -128,6 +158,18 @@ def read_model(path: str | os.PathLike[str]) -> ModelFile:
         raise storage.damaged(path, str(error)) from error
     tuned = {name.removeprefix(TUNED): each for name, each in arrays.items() if name.startswith(TUNED)}
     return ModelFile(header, sums, tuned)
+
+
+def _require_readable(header: Mapping[str, Any], declared: Declarations) -> None:
+    """Refuse what is not sound, or would not fit into memory."""
+    require_sound(header, declared)
+    parts = {"its sums": 0, "its adapter": 0}
+    for name, each in declared.items():
+        if name.startswith(TUNED):
+            parts["its adapter"] += READING_TUNED * each.nbytes
+        else:
+            parts["its sums"] += READING * each.nbytes
+    memory.require(memory.Forecast(parts), "Reading this model")
 
 
 def require_sound(header: Mapping[str, Any], declared: Declarations) -> None:
@@ -138,9 +180,8 @@ def require_sound(header: Mapping[str, Any], declared: Declarations) -> None:
         schema.require(backbone["spec"], SPEC, "header.backbone.spec")
         if backbone["spec"]["name"] != backbone["name"]:
             raise ValueError("it names one backbone, and says how to load another")
-    if ("lambda" in header or "lambdas" in header) and "lam" not in settings:
-        raise ValueError("it has a λ, and no rule for it")
     sums: type[ClassSums] = GramStatistics if "gram" in declared else ClassSums
+    _require_contents(header, sums)
     sums.require_declared(header, declared)
     for name in declared:
         if name not in sums.ARRAYS and not name.startswith(TUNED):
@@ -148,18 +189,37 @@ def require_sound(header: Mapping[str, Any], declared: Declarations) -> None:
     dim = sum(width for _, width in header["layers"])
     if settings.get("width", dim) != dim:
         raise ValueError(f"its projection is {settings['width']} wide, but its layers are {dim}")
+    if settings.get("precision", declared["prototypes"].dtype) != declared["prototypes"].dtype:
+        raise ValueError(f"its sums are not in {settings['precision']}")
     _require_layers(header)
     _require_tuned(backbone.get("adapted"), {n: d for n, d in declared.items() if n.startswith(TUNED)})
-    size = sum(each.nbytes for each in declared.values())
-    memory.require(memory.Forecast({"its sums": READING * size}), "Reading this model")
+
+
+def _require_contents(header: Mapping[str, Any], sums: type[ClassSums]) -> None:
+    """Refuse a file that does not hold what those of its method do."""
+    method = header["method"]
+    if (expected := CONTENTS.get(method)) is None:
+        return
+    for what, has, should in (
+        ("the settings", {*header["settings"]} - {"adapter"}, expected.settings),
+        ("the λ", {*header} & {"lambda", "lambdas"}, expected.chosen),
+        ("the sums", {sums.kind}, {expected.sums.kind}),
+    ):
+        if has != should:
+            odd = ", ".join(sorted(has ^ should))
+            raise ValueError(f"it does not have {what} of a {method!r} model: what differs is {odd}")
 
 
 def _require_layers(header: Mapping[str, Any]) -> None:
-    """Refuse layers that a network which comes with layup does not have."""
-    known = BUILT_IN.get(header["backbone"]["name"])
-    if known is None or header["backbone"]["spec"] is None or header["method"] not in OF_LAST_LAYERS:
+    """Refuse other layers than the last k, and those that a network which comes with layup does not have."""
+    if header["method"] not in OF_LAST_LAYERS:
         return  # these are compared when the network is loaded
     layers = [tuple(layer) for layer in header["layers"]]
+    if header["settings"].get("k") != len(layers):
+        raise ValueError(f"its sums are of {len(layers)} layers, but its k is {header['settings'].get('k')}")
+    known = BUILT_IN.get(header["backbone"]["name"])
+    if known is None or header["backbone"]["spec"] is None:
+        return
     if layers != list(known.items())[-len(layers) :]:
         raise ValueError(f"its layers are not the last ones of {header['backbone']['name']!r}")
     if header["backbone"]["depth"] != len(known):
@@ -180,6 +240,9 @@ def _require_tuned(adapted: Mapping[str, Any] | None, declared: Declarations) ->
     settings = adapted["adapter"]
     if not isinstance(settings.get("name"), str):
         raise ValueError("its adapter has no name")
+    from layup.adapters import adapter_from  # here, for it loads torch
+
+    adapter_from(settings)
     # Every width, rank or number of prompts takes at least a value of its own.
     if any(type(value) is int and not 0 <= value <= values for value in settings.values()):
         raise ValueError("its adapter asks for more values than it holds")

@@ -326,7 +326,9 @@ def find_records(paths: Iterable[str | Path]) -> list[Record]:
         for file in sorted(path.glob("*.json")):
             try:
                 record = Record.read(file)
-            except (DamagedFileError, InputError) as error:  # a link to nowhere is no record either
+            except NewerFormatError:
+                raise  # who has such records should not compare without them
+            except (StorageError, InputError) as error:  # a link to nowhere is no record either
                 logger.warning("Passed over: %s", error)
                 continue
             if record.finished:

@@ -468,6 +468,7 @@ def _checked_header(path: AnyPath, kind: str, file: Any) -> tuple[dict[str, Any]
         raise StorageError(f"'{path}' is a safetensors file, but not of layup: give one that layup wrote")
     try:
         header = json.loads(text, parse_constant=_refuse_constant)
+        sealed = isinstance(header, dict) and header.pop("header_checksum", None) == _header_checksum(header)
     except (ValueError, RecursionError) as error:
         raise damaged(path, f"its header is not JSON: {error}") from error
     if not isinstance(header, dict) or type(header.get("format")) is not int:
@@ -478,8 +479,7 @@ def _checked_header(path: AnyPath, kind: str, file: Any) -> tuple[dict[str, Any]
             f"'{path}' was written by a later layup "
             f"(format {header['format']}, this one reads up to {FORMAT}): upgrade layup-cl"
         )
-    seal = header.pop("header_checksum", None)
-    if seal != _header_checksum(header):
+    if not sealed:
         raise damaged(path, "the checksum of its header is wrong")
     if type(header.get("kind")) is not str or type(header.get("checksum")) is not int:
         raise damaged(path, "its header names no kind or checksum")

@@ -16,22 +16,13 @@ FORMULAS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 """A cell that begins with one of these is computed by spreadsheets; the wide ones in some languages."""
 
 
-def is_control(character: str) -> bool:
-    """Whether a character commands a terminal, breaks a line, or stands for a byte that is no text.
+def has_controls(text: str) -> bool:
+    """Whether some character commands a terminal, breaks a line, or stands for a byte that is no text.
 
     Joiners, which scripts and emoji need, are not meant.
 
-    >>> [is_control(each) for each in ("\\x1b", "\\n", "\\u202e", "\\udcff", "é", "\\u200d")]
+    >>> [has_controls(each) for each in ("\\x1b", "tab\\nby", "\\u202e", "\\udcff", "é", "\\u200d")]
     [True, True, True, True, False, False]
-    """
-    return CONTROLS.fullmatch(character) is not None
-
-
-def has_controls(text: str) -> bool:
-    """Whether some character of a text is a control character.
-
-    >>> has_controls("tabby"), has_controls("tab\\x07by")
-    (False, True)
     """
     return CONTROLS.search(text) is not None
 

@@ -18,7 +18,8 @@ from layup.adapters.transformers import has_reachable_mlps
 from layup.adapters.vpt import VPT
 from layup.backbones import Backbone, Preprocessing
 from layup.errors import InputError
-from layup.registry import Registry
+from layup.registry import Registry, unknown_name
+from layup.texts import brief
 
 ADAPTERS: Registry[Adapter] = Registry("adapter")
 for _adapter in (AdaptFormer, SSF, VPT, LoRA, Full):
@@ -32,11 +33,18 @@ def adapter_from(values: Mapping[str, Any]) -> Adapter:
     VPT(tokens=10, depth='deep', start='uniform')
     """
     settings = dict(values)
-    kind = ADAPTERS[settings.pop("name")]
-    try:
-        return kind(**settings)
-    except TypeError as error:  # it says which setting is unknown
-        raise InputError(f"An adapter cannot be made with {settings}: {error}.") from error
+    name = settings.pop("name")
+    make = ADAPTERS[name]
+    usual = {setting: value for setting, value in make().to_dict().items() if setting != "name"}
+    for setting, value in settings.items():
+        if setting not in usual:
+            raise unknown_name(f"setting of {name!r}", setting, usual)
+        like = (int, float) if isinstance(usual[setting], float) else type(usual[setting])
+        if not isinstance(value, like) or (isinstance(value, bool) and like is not bool):
+            raise InputError(
+                f"{name} with {setting} = {brief(repr(value))} is impossible. Usual is {usual[setting]!r}."
+            )
+    return make(**settings)
 
 
 def reattached(base: Backbone, values: Mapping[str, Any], state: Mapping[str, Tensor]) -> AdaptedBackbone:

@@ -22,6 +22,7 @@ from layup.backbones.pooling import Pooling, first_tensor
 from layup.backbones.preprocessing import Preprocessing
 from layup.errors import InputError, LayupError
 from layup.memory import Forecast, require
+from layup.texts import has_controls
 
 NETWORK = ""  # the name of the network among its own modules, as torch has it
 HEAD = "head"  # the name of the embedding where it counts as a layer of its own
@@ -336,6 +337,7 @@ class Backbone:
     def _dry_run(self) -> dict[str, Tensor]:
         """What each module that is read gives for one black image; without the network's, if no tensor."""
         height, width = self.preprocessing.size
+        require_room((height, width))
         names = dict.fromkeys((*self._names, self._embedding), first_tensor)
         try:
             batch = torch.zeros(1, 3, height, width, device=self.device)
@@ -380,6 +382,8 @@ def _known(network: nn.Module, names: Sequence[str]) -> tuple[str, ...]:
     for name in names:
         if name not in modules:
             raise unknown_among_many("layer", name, modules, "see `network.named_modules()`")
+        if has_controls(name):
+            raise InputError(f"The layer {name!r} has control characters in its name. Rename the module.")
     return tuple(names)
 
 

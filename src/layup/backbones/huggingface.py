@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -58,7 +59,7 @@ def load_huggingface(
 ) -> Backbone:
     """The network in a folder, or of that name on the hub; of CLIP and its like, the vision half."""
     source = full_source(name)
-    if looks_like_path(source) and not Path(source).is_dir():
+    if looks_like_path(source) and not os.path.isdir(source):  # noqa: PTH112
         raise StorageError(f"There is no folder {source!r} with a model. Check the path after {PREFIX!r}.")
     trusted = {"trust_remote_code": False, "local_files_only": local_only}
     vision = _load_vision(source, trusted)
@@ -83,7 +84,8 @@ def load_huggingface(
 def full_source(name: str) -> str:
     """The name on the hub, or the whole path of a folder: a model must find it from anywhere."""
     source = name.removeprefix(PREFIX)
-    return str(Path(source).absolute()) if Path(source).is_dir() else source
+    is_folder = os.path.isdir(source)  # noqa: PTH112 - a name may be too long for a path: then there is none
+    return str(Path(source).absolute()) if is_folder else source
 
 
 def block_names(network: nn.Module, source: str) -> list[str]:

@@ -6,6 +6,7 @@ download from wherever it says: that is for the person to allow.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from huggingface_hub.errors import HFValidationError
 
 PREFIX = "hf:"
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
+INDEX = ("", ".index.json")
+"""After the name of weights: nothing, or the list of the files that large ones are in."""
 STATE_DICTS = (".safetensors", ".bin", ".pth", ".pt")
 """Files of tensors by name; some networks of timm come as arrays in another layout."""
 
@@ -37,7 +40,9 @@ def origin_of(spec: Mapping[str, Any]) -> str | None:
         source = name.removeprefix(PREFIX)
         if looks_like_path(source):
             return f"the folder {source!r}"
-        return None if _in_hub_cache(source, "config.json") else f"a download of {source!r} from Hugging Face"
+        weights_there = any(_in_hub_cache(source, f"{file}{index}") for file in WEIGHTS for index in INDEX)
+        known = weights_there and _in_hub_cache(source, "config.json")
+        return None if known else f"a download of {source!r} from Hugging Face"
     return None if timm_file(name) else f"a download of timm's {name!r}"
 
 
@@ -47,19 +52,21 @@ def looks_like_path(source: str) -> bool:
     >>> looks_like_path("facebook/dinov2-small"), looks_like_path("./dinov2"), looks_like_path("C:\\\\models")
     (False, True, True)
     """
-    path = Path(source)
     return (
         source.count("/") > 1
         or "\\" in source
         or source.startswith((".", "/", "~"))
-        or path.is_absolute()
-        or path.exists()
+        or Path(source).is_absolute()
+        or os.path.exists(source)  # noqa: PTH110 - a name may be too long for a path: then there is none
     )
 
 
 def timm_file(name: str) -> Path | None:
     """The file with timm's own weights of a network, if they were downloaded before."""
-    config: Any = timm.get_pretrained_cfg(name, allow_unregistered=True)
+    try:
+        config: Any = timm.get_pretrained_cfg(name, allow_unregistered=True)
+    except RuntimeError:  # weights that this timm does not know
+        return None
     if config is None or not config.has_weights:
         return None
     names = [config.hf_hub_filename] if config.hf_hub_filename else WEIGHTS

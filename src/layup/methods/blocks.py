@@ -102,7 +102,7 @@ class BlocksModel(ImageModel):
         return {"lambdas": {block: self.classifier_.solved(block)[0] for block in self.classifier_.blocks}}
 
     def _settings(self) -> dict[str, Any]:
-        own = {"lam": self.lam, "balance": self.balance, "precision": self.precision}
+        own = {"lam": self.lam, "balance": bool(self.balance), "precision": self.precision}
         return {**super()._settings(), **own}
 
     def _chosen(self) -> dict[str, Any]:

@@ -36,6 +36,9 @@ MARKED = 16
 """Up to so many points of a line, each has its marker."""
 BETTER, EQUAL, WORSE = "#0072b2", "#8a8a8a", "#d55e00"
 
+ENDINGS = (".png", ".svg", ".pdf", ".jpg", ".jpeg", ".webp")
+"""Of pictures: what matplotlib draws by itself."""
+
 LONGEST = 26
 """Longer names of classes are cut in the middle; so are labels of twice that."""
 
@@ -304,13 +307,10 @@ def require_ending(path: str | Path) -> None:
 
     >>> require_ending("p.docx")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    layup.errors.InputError: Cannot draw 'p.docx': its name must end with ...
+    layup.errors.InputError: Cannot draw 'p.docx': its name must end with .png, .svg, ...
     """
-    from matplotlib.backend_bases import FigureCanvasBase
-
-    endings = [f".{ending}" for ending in sorted(FigureCanvasBase.get_supported_filetypes())]
-    if Path(path).suffix.lower() not in ("", *endings):
-        raise InputError(f"Cannot draw '{path}': its name must end with {', '.join(endings)}.")
+    if Path(path).suffix.lower() not in ENDINGS:
+        raise InputError(f"Cannot draw '{path}': its name must end with {', '.join(ENDINGS)}.")
 
 
 def save(figure: Figure, path: str | Path) -> None:
