@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from pathlib import Path
 
+import hypothesis
 import pytest
 import torch
+
+os.environ.pop("FORCE_COLOR", None)  # before consoles are made: colours are not what tests read
 
 from commands import Result
 from layup.cli import main
@@ -16,6 +20,10 @@ from photos import log_levels_kept
 
 # Two workers on two cores: more threads than cores make small networks several times slower.
 torch.set_num_threads(1)
+
+# The same examples for everybody, however slow the machine is just now.
+hypothesis.settings.register_profile("layup", deadline=None, derandomize=True)
+hypothesis.settings.load_profile("layup")
 
 
 @pytest.fixture(autouse=True)

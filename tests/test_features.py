@@ -18,7 +18,7 @@ from PIL import Image
 from rich.console import Console
 from torch import nn
 
-from layup import progress
+from layup import features, progress
 from layup.backbones import BATCH, Backbone, Preprocessing, load_backbone
 from layup.cache import FeatureCache, NoCache
 from layup.errors import LayupError
@@ -412,6 +412,16 @@ def test_a_worker_killed_while_computing_is_noticed_when_reading_on(size, moment
     """With large batches it is killed amid sending one: the rest of that would be waited for."""
     with pytest.raises(LayupError, match=r"decodes images was killed.*workers=0"):
         read_with_a_killed_worker(size, moment)
+
+
+def test_a_worker_killed_before_it_is_watched_is_noticed(monkeypatch):
+    def killing(prepared):
+        os.kill(prepared._workers[0].pid, signal.SIGKILL)
+        time.sleep(60)  # PyTorch raises here
+
+    monkeypatch.setattr(features, "_Watch", killing)
+    with pytest.raises(LayupError, match=r"decodes images was killed.*workers=0"):
+        list(read_ahead(Sizes(1), BATCHES, 2))
 
 
 def test_a_killed_worker_of_another_thread_is_noticed_there():

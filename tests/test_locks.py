@@ -206,21 +206,22 @@ with locks.held(file):
     assert ended(code, file) == "0\n"
 
 
-def test_a_lock_file_that_was_deleted_while_one_waited_locks_nothing(file: Path) -> None:
-    entered: list[Holder | None] = []
+def test_a_lock_file_that_is_deleted_before_it_is_locked_locks_nothing(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its last holder may delete it when another has just opened it: others would make a new one."""
+    take, taken = locks._take, []
 
-    def wait() -> None:
-        with held(file):
-            entered.append(Holder.read(file))
+    def late(opened: int) -> bool:
+        if not taken:
+            file.unlink()
+        taken.append(opened)
+        return take(opened)
 
-    with file.open("w") as opened:
-        fcntl.flock(opened, fcntl.LOCK_EX)
-        thread = threading.Thread(target=wait)
-        thread.start()
-        time.sleep(0.2)
-        file.unlink()
-        thread.join(10)
-    (holder,) = entered
+    monkeypatch.setattr(locks, "_take", late)
+    with held(file):
+        holder = Holder.read(file)
+    assert len(taken) == 2
     assert holder is not None
     assert holder.pid == os.getpid()
 

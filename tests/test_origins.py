@@ -28,14 +28,16 @@ TINY = "test_vit.r160_in1k"
 
 
 @pytest.fixture
-def offline(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever asks for another machine fails."""
+def offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Whoever asks for another machine fails, and nothing was downloaded before."""
 
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("a connection was asked for")
 
     monkeypatch.setattr(socket.socket, "connect", refuse)
     monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "no downloads"))
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path / "no downloads"))
 
 
 @pytest.fixture

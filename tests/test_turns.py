@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from copy import deepcopy
 from functools import partial
 from pathlib import Path
@@ -51,13 +51,19 @@ class Slow:
 def in_threads(*works: Callable[[], object]) -> list[object]:
     """Let all begin at once."""
     barrier = threading.Barrier(len(works))
+    done: list[Future[object]] = [Future() for _ in works]
 
-    def begin(work: Callable[[], object]) -> object:
-        barrier.wait(timeout=60)
-        return work()
+    def begin(work: Callable[[], object], future: Future[object]) -> None:
+        try:
+            barrier.wait(timeout=60)
+            future.set_result(work())
+        except BaseException as error:
+            future.set_exception(error)
 
-    with ThreadPoolExecutor(len(works)) as pool:
-        return [done.result(timeout=60) for done in [pool.submit(begin, work) for work in works]]
+    for each in zip(works, done, strict=True):
+        # Those that wait for each other for ever must not keep the tests from ending.
+        threading.Thread(target=begin, args=each, daemon=True).start()
+    return [future.result(timeout=60) for future in done]
 
 
 def test_calls_do_not_come_between_each_other() -> None:
@@ -125,12 +131,10 @@ def test_a_model_that_learns_in_four_threads_loses_nothing(tmp_path: Path) -> No
         np.testing.assert_allclose(shared.statistics_.prototypes, alone.statistics_.prototypes, rtol=1e-9)
 
 
-def test_predicting_saving_and_merging_beside_learning(tmp_path: Path) -> None:
-    nano = load_backbone("vit-nano")
-    one, other = (LayUP(nano, k=2, lam=1.0, cache=False) for _ in range(2))
+def test_predicting_and_saving_beside_learning(tmp_path: Path) -> None:
+    one = LayUP("vit-nano", k=2, lam=1.0, cache=False)
     images, labels = lesson({0: 4, 1: 4})
-    for model in (one, other):
-        model.learn(images, labels)
+    one.learn(images, labels)
     more = [lesson({digit: 3}, start=60) for digit in range(2, 8)]
 
     def predict() -> None:
@@ -141,3 +145,29 @@ def test_predicting_saving_and_merging_beside_learning(tmp_path: Path) -> None:
 
     in_threads(lambda: [one.learn(*each) for each in more], predict, predict)
     assert sum(one.counts_.values()) == 8 + 3 * len(more)
+
+
+@pytest.mark.usefixtures("often")
+def test_merging_beside_learning_in_both_directions(tmp_path: Path) -> None:
+    """One model learns, others are added to it, and it is added to others: all lessons of three images."""
+    nano, cache = load_backbone("vit-nano"), FeatureCache(tmp_path)
+    lessons = [lesson({digit: 3}, start=3 * i) for digit in range(5) for i in range(10)]
+
+    def knowing(*held: tuple[list[np.ndarray], list[str]]) -> LayUP:
+        model = LayUP(nano, k=2, lam=1.0, cache=cache)
+        learn_all(model, list(held))
+        return model
+
+    one = knowing()
+    learned, *others = (lessons[start::5] for start in range(5))
+    givers, takers = (
+        [[knowing(each) for each in part] for part in half] for half in (others[:2], others[2:])
+    )
+    in_threads(
+        lambda: learn_all(one, learned),
+        *[lambda part=part: [one.merge(giver) for giver in part] for part in givers],
+        *[lambda part=part: [taker.merge(one) for taker in part] for part in takers],
+    )
+    assert one.statistics_.total == 3 * 30
+    for model in (one, *(taker for part in takers for taker in part)):
+        assert model.statistics_.total == 3 * len(model.lessons)  # all of a lesson, or nothing

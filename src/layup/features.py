@@ -291,7 +291,8 @@ def read_ahead(dataset: Any, batches: Sequence[list[int]], workers: int | None) 
             watch = _Watch(prepared)
         yield from prepared
     except (RuntimeError, OSError, EOFError) as error:
-        killed = watch is not None and watch.saw_one_killed()
+        # PyTorch says so itself where it was killed before the watch began.
+        killed = "killed by signal" in str(error) or (watch is not None and watch.saw_one_killed())
         unable = workers > 0 and watch is None and isinstance(error, OSError)
         if not (killed or unable or "DataLoader worker" in str(error)):
             raise
