@@ -26,7 +26,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import cache
-from hashlib import blake2b
 from pathlib import Path
 from typing import Self
 
@@ -298,9 +297,8 @@ def _delete_if_left(file: Path) -> bool:
     holder = Holder.read(file)
     if holder is None or not holder.gone:
         return False
-    name = f"layup-{blake2b(os.fsencode(file), digest_size=8).hexdigest()}.lock"
     with suppress(OSError):
-        opened = _open(Path(tempfile.gettempdir(), name), Permissions(0o666))
+        opened = _open(Path(tempfile.gettempdir(), "layup.lock"), Permissions(0o666))
         try:
             if _take(opened) and Holder.read(file) == holder:
                 file.unlink()

@@ -248,8 +248,10 @@ class ClassSums:
             raise ValueError(f"it has {len(labels)} labels but {len(header['counts'])} counts")
         for name, shape in cls._shapes(len(labels), sum(layers.values())).items():
             found = declared.get(name)
-            if found is None or found.dtype not in PRECISIONS or found.shape != shape:
-                raise ValueError(f"its array {name!r} is {found}, and not of shape {shape}")
+            if found is None:
+                raise ValueError(f"it has no array {name!r}")
+            if found.dtype not in PRECISIONS or found.shape != shape:
+                raise ValueError(f"its array {name!r} is {found}, and not of floats in shape {shape}")
         if len({declared[name].dtype for name in cls.ARRAYS}) > 1:
             raise ValueError("its sums are of different types")
 

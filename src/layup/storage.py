@@ -118,6 +118,9 @@ class Declared:
         """How many bytes it will take."""
         return prod(self.shape) * np.dtype(self.dtype).itemsize
 
+    def __str__(self) -> str:
+        return f"{self.dtype} of shape {self.shape}"
+
 
 Declarations: TypeAlias = Mapping[str, Declared]
 Check: TypeAlias = Callable[[dict[str, Any], Declarations], None]
