@@ -602,6 +602,10 @@ FORGED_CHECKPOINTS = {
     "no best": lambda header, arrays: [arrays.pop(name) for name in [*arrays] if name.startswith("best")],
     "other shapes": lambda header, arrays: arrays.update({n: a[:1] for n, a in arrays.items() if a.ndim}),
     "optimiser of others": lambda header, arrays: arrays.update({"optimizer.999.exp_avg": np.zeros((2, 2))}),
+    "NaN": lambda header, arrays: arrays.update({name: a * np.float32(np.nan) for name, a in arrays.items()}),
+    "too large for float32": lambda header, arrays: arrays.update(
+        {name: np.full(a.shape, 1e300) for name, a in arrays.items() if name.startswith("best")}
+    ),
 }
 
 
@@ -619,6 +623,36 @@ def test_a_forged_checkpoint_is_refused_in_a_sentence(backbone, forge, finished,
     storage.write(checkpoint, "first-session", header, arrays)
     with pytest.raises(DamagedFileError, match=r"no checkpoint .*, or is damaged\. Delete it"):
         adapt(backbone, IMAGES, LABELS, session, checkpoint=checkpoint)
+
+
+@pytest.mark.parametrize("forge", ["removed", "NaN", "infinite", "zero"])
+def test_all_that_a_run_goes_on_from_is_looked_at(backbone, forge, interrupt, trained, tmp_path):
+    checkpoint, forged = tmp_path / "session", tmp_path / "forged"
+    interrupt(1)
+    with pytest.raises(Interrupted):
+        adapt(backbone, IMAGES, LABELS, quick(), checkpoint=checkpoint)
+    header, arrays = storage.read(checkpoint, "first-session")
+    assert {name.partition(".")[0] for name in arrays} == {"best", "tuned", "head", "optimizer"}
+    trained.clear()
+    for name, array in arrays.items():
+        if forge == "zero" and not name.endswith(".step"):
+            continue  # a zero is as good as any other number there
+        changed = {other: arrays[other] for other in arrays if other != name}
+        if forge != "removed":
+            changed[name] = np.full_like(array, {"NaN": np.nan, "infinite": np.inf, "zero": 0.0}[forge])
+        storage.write(forged, "first-session", header, changed)
+        with pytest.raises(DamagedFileError, match=r"no checkpoint .*, or is damaged\. Delete it"):
+            adapt(backbone, IMAGES, LABELS, quick(), checkpoint=forged)
+    assert trained == []
+
+
+def test_what_could_not_be_resumed_is_not_kept(backbone, monkeypatch, tmp_path):
+    # Of gradients so large the squares overflow: what is tuned stays finite, what is remembered does not.
+    loss = adaptation.functional.cross_entropy
+    monkeypatch.setattr(adaptation.functional, "cross_entropy", lambda *given: loss(*given) * 1e25)
+    with pytest.raises(DivergedError):
+        adapt(backbone, IMAGES, LABELS, quick(), checkpoint=tmp_path / "session")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_run_that_diverged_leaves_no_checkpoint(backbone, tmp_path):

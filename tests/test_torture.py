@@ -5,19 +5,22 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from layup import FeatureCache, GramStatistics, LayUP, RidgeClassifier, storage
+from layup import FeatureCache, GramStatistics, LayUP, RidgeClassifier, adaptation, storage
 from layup.errors import InputError
 from layup.images import open_image
 from layup.triangle import Triangle
@@ -34,6 +37,7 @@ from torture import (
     io_errors,
     json_values,
     kills,
+    ledger,
     model_files,
     model_histories,
     mutations,
@@ -48,7 +52,7 @@ from torture import (
 from torture.deeds import MODEL, Deed
 from torture.disk import Disk
 from torture.guard import HungError, TrespassError, kept_inside, memory_limit, time_limit
-from torture.promise import BrokenError, Promise, Tries, chance_of, require, require_sentence
+from torture.promise import BrokenError, Promise, Tries, chance_of, require, require_sentence, tried
 from torture.promises import PROMISES
 from torture.shared import from_tests
 
@@ -56,7 +60,7 @@ from torture.shared import from_tests
 @pytest.fixture
 def tmp_path():
     """Where syncs cost nothing, as there is no disk."""
-    with tempfile.TemporaryDirectory(dir=runner.MEMORY if runner.MEMORY.is_dir() else None) as folder:
+    with tempfile.TemporaryDirectory(dir=runner.quick()) as folder:
         yield Path(folder)
 
 
@@ -135,6 +139,46 @@ def test_kills_find_a_writer_in_place(tmp_path: Path) -> None:
     found = failures(tries, tmp_path, range(tries.every))
     assert found
     assert "was killed at step" in found[0].what
+
+
+def fewer_steps(each: deeds.Rehearsed) -> deeds.Rehearsed:
+    """As if the deed took another step in the rehearsal that it never takes again."""
+    return replace(each, steps=[*each.steps, faults.Step("write", "/nothing")])
+
+
+def failing(path: Path, name: str) -> None:
+    """Writes, but then fails wherever it has no witness."""
+    write(path, name)
+    if os.getpid() != RUNNING:
+        raise ZeroDivisionError
+
+
+RUNNING = os.getpid()
+
+
+def test_kills_find_a_process_that_is_not_killed_or_fails(tmp_path: Path) -> None:
+    sound = rehearsed(tmp_path, GOOD)
+    tries = kills.tries([fewer_steps(sound)])
+    assert [each.kind for each in failures(tries, tmp_path)] == [
+        "the process was not killed where it should be"
+    ]
+    tries = kills.tries([replace(sound, deed=deed(failing))])
+    found = failures(tries, tmp_path)
+    assert [each.kind for each in found] == ["the process failed by itself"]  # at the end: else it is killed
+
+
+def test_kills_find_a_deed_that_ends_without_being_done(tmp_path: Path) -> None:
+    """At the end there is the new state, and no other."""
+    sound = rehearsed(tmp_path, GOOD)
+    undone = replace(sound, deed=replace(GOOD, act=lambda folder: None), steps=[])
+    found = failures(kills.tries([undone]), tmp_path)
+    assert ["the new state is not there" in each.what for each in found] == [True]
+
+
+def test_errors_find_a_step_that_is_never_taken(tmp_path: Path) -> None:
+    tries = io_errors.tries([fewer_steps(rehearsed(tmp_path, GOOD))])
+    kinds = {each.kind for each in failures(tries, tmp_path)}
+    assert kinds == {"the step that should fail was never taken"}
 
 
 def test_any_error_at_any_step(tmp_path: Path) -> None:
@@ -239,6 +283,48 @@ def test_changed_model_files_are_opened(model_files_made, tmp_path: Path) -> Non
     assert failures(tries, tmp_path, range(40)) == []
 
 
+@pytest.fixture(scope="module")
+def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    return mutations.checkpoints(tmp_path_factory.mktemp("checkpoints"))
+
+
+def test_changed_checkpoints_are_resumed(
+    checkpoints, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mutations, "RESUMED", 1)
+    made = [(name, data, mutations._check_checkpoint) for name, data in checkpoints.items()]
+    assert failures(mutations.tries(made), tmp_path, range(24)) == []
+
+
+def test_an_interrupted_checkpoint_holds_all_that_can_be_changed(checkpoints) -> None:
+    groups = [
+        {name.partition(".")[0] for name in model_files.ModelFile.parsed(data).arrays}
+        for data in checkpoints.values()
+    ]
+    assert groups == [{"best", "tuned", "head", "optimizer"}, {"best"}]
+
+
+def test_arrays_of_any_shape_can_be_changed() -> None:
+    for array in (np.array(2.0, np.float32), np.zeros((0, 3)), np.ones(4)):
+        made = [model_files._other_arrays({"a": array}, chance_of(0, "arrays", i))[1] for i in range(200)]
+        assert len(set(made)) == 9
+
+
+def test_mutations_find_a_checkpoint_that_is_trusted(
+    checkpoints, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = model_files.ModelFile.parsed(checkpoints["finished checkpoint"])
+    for array in file.arrays.values():
+        array.fill(np.nan)
+    path = tmp_path / "m.adapting"
+    path.write_bytes(model_files.assembled(file.sealed()))
+    monkeypatch.setattr(mutations, "RESUMED", 1)
+    mutations._check_checkpoint(path, chance_of(0, "", 0))  # which is refused
+    monkeypatch.setattr(adaptation, "_require_finite", lambda run: None)
+    with pytest.raises(BrokenError, match="what was tuned is not finite"):
+        mutations._check_checkpoint(path, chance_of(0, "", 0))
+
+
 class Trusting(LayUP):
     """Loads whatever there is."""
 
@@ -287,16 +373,21 @@ def test_mutations_find_a_loader_that_opens_what_a_file_names(model_files_made, 
         lambda sums: setattr(sums, "counts", sums.counts + 2**61),
         lambda sums: sums._rows[0].fill(np.nan),
         lambda sums: setattr(sums, "_triangle", sums._triangle.plus_rows(np.full((1, 14), 1e3), sign=-1)),
+        lambda sums: setattr(sums, "_triangle", Triangle.of(np.ones((14, 14)) - 0.5 * np.eye(14))),
     ],
-    ids=["unsorted", "twice", "no images", "too many images", "NaN", "negative"],
+    ids=["unsorted", "twice", "no images", "too many images", "NaN", "negative", "indefinite"],
 )
-def test_what_is_not_sound(model_files_made, spoil) -> None:
+def test_what_is_not_sound(model_files_made, spoil, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kind, path = model_files_made["layup"]
     model = kind.load(path, backbone=samples.tiny(), cache=False)
     mutations.require_sound(model)
+    monkeypatch.setattr(GramStatistics, "load", lambda path: model.statistics_)
+    mutations._check_statistics(tmp_path, chance_of(0, "", 0))
     spoil(model.statistics_)
     with pytest.raises(BrokenError):
         mutations.require_sound(model)
+    with pytest.raises(BrokenError):
+        mutations._check_statistics(tmp_path, chance_of(0, "", 0))
 
 
 @pytest.mark.parametrize("name", sorted(image_files.samples()))
@@ -342,6 +433,21 @@ def test_caches_find_one_bit(tmp_path: Path) -> None:
         caches.check(Forgetful(tmp_path), caches.vectors())
 
 
+class Useless(FeatureCache):
+    """Keeps nothing, and does not notice."""
+
+    def put_many(self, fingerprint, digests, vectors):
+        super().put_many(fingerprint, digests[1:], vectors[1:])
+
+
+def test_caches_find_one_that_is_useless_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    caches.require_mended(tmp_path / "good", caches.vectors())
+    monkeypatch.setattr(caches, "FeatureCache", Useless)
+    monkeypatch.setattr(caches, "DIGESTS", caches.DIGESTS[:1])
+    with pytest.raises(BrokenError, match="never found"):
+        caches.require_mended(tmp_path / "bad", caches.vectors())
+
+
 def test_changed_records(tmp_path: Path) -> None:
     (tmp_path / "shared").mkdir()
     assert failures(records.prepare(tmp_path / "shared"), tmp_path, (1, 2, 3, 100)) == []
@@ -374,8 +480,16 @@ def test_changed_images_are_neither_all_good_nor_all_bad(tmp_path: Path) -> None
         path = tmp_path / "image"
         path.write_bytes(data)
         assert images.usable(path), name
-    path.write_bytes(data[: len(data) // 2])
-    assert not images.usable(path)
+    changed = [
+        image_files.mutated(name, data, chance_of(0, name, i))[0]
+        for name, data in image_files.samples().items()
+        for i in range(20)
+    ]
+    good = 0
+    for data in changed:
+        path.write_bytes(data)
+        good += images.usable(path)
+    assert 0.1 < good / len(changed) < 0.9
 
 
 @pytest.mark.parametrize("broken", [lambda path: open_image(path).convert("L"), lambda path: 1 / 0])
@@ -401,23 +515,56 @@ def test_histories(tmp_path: Path) -> None:
         histories.live(chance_of(0, "histories", index), tmp_path, 150)
 
 
-def test_histories_find_sums_that_are_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("first", "last"), [(0, 400), (1500, 1700)], ids=["early", "late"])
+def test_histories_find_sums_that_are_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: int, last: int
+) -> None:
+    """However much was merged before."""
     real = GramStatistics.remove
 
     def sloppy(self: GramStatistics, part: GramStatistics) -> None:
         real(self, part)
-        if self._rows:
+        if self._rows and int(tried[0].split()[1].rstrip(",")) >= first:  # step 1500, forget; …
             self._rows[0] = self._rows[0] * (1 + 1e-7)
 
     monkeypatch.setattr(GramStatistics, "remove", sloppy)
     with pytest.raises(BrokenError, match="not th"):
-        histories.live(chance_of(0, "histories", 0), tmp_path, 400)
+        histories.live(chance_of(0, "histories", 0), tmp_path, last)
+
+
+def test_a_merge_makes_no_peak_of_its_own() -> None:
+    rows = ledger.Rows(1)
+    root = ledger.Ledger(rows)
+    root.take([(rows.add(np.array([3.0])), "a")])
+    assert root.merged(root.copy(), root).peak == 9.0
+    assert root.merged(root.copy()).peak == 18.0
 
 
 def test_histories_find_what_is_not_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RidgeClassifier, "revert", lambda self, x, y: self)
     with pytest.raises(BrokenError):
         histories.live(chance_of(0, "histories", 0), tmp_path, 400)
+
+
+@pytest.mark.parametrize("index", range(5))
+def test_strangers_always_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, index: int) -> None:
+    """Whatever is known, and however much: a stranger is not forgotten."""
+    asked: list[int] = []
+    real = histories.Life.refuses
+
+    def refuses(self: histories.Life, model: RidgeClassifier, samples: Sequence[ledger.Sample]) -> None:
+        real(self, model, samples)
+        asked.append(model.statistics_.total)
+
+    steps = (histories.learn, histories.forget_a_stranger)
+    drawn: list[int] = []
+    monkeypatch.setattr(histories, "COMMON", steps)
+    monkeypatch.setattr(histories, "RARE", steps)
+    monkeypatch.setattr(histories.Life, "refuses", refuses)
+    monkeypatch.setattr(histories, "about", lambda what: drawn.append("stranger" in what) or nullcontext())
+    histories.live(chance_of(0, "histories", index), tmp_path, 60)
+    assert len(asked) == sum(drawn) > 10
+    assert 2 <= min(asked) <= max(asked) <= histories.DIM // 2
 
 
 def test_histories_of_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -495,11 +642,50 @@ def attempt(index: int, chance, folder: Path) -> None:
         time.sleep(60)
 
 
-TOY = Promise("toy", "Numbers are right.", 12, lambda folder: Tries(attempt, 20), seconds=0.3)
+TOY = Promise("toy", "Numbers are right.", 12, lambda folder: Tries(attempt, 20), seconds=2)
+
+
+@pytest.fixture
+def one_worker(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    """A process that is about to make tries of the toy; little time is allowed."""
+    monkeypatch.setattr(worker, "GRACE", 0.2)
+    made = worker.Worker(replace(TOY, seconds=0.2), Tries(attempt), 7, tmp_path / "worker")
+    yield made
+    made.end()
+
+
+def test_the_clock_starts_with_the_try(one_worker: worker.Worker) -> None:
+    os.kill(one_worker.process.pid, signal.SIGSTOP)
+    one_worker.give([0, 1])
+    time.sleep(0.6)
+    assert not one_worker.overdue()
+    os.kill(one_worker.process.pid, signal.SIGCONT)
+    assert one_worker.connection.recv() is None
+    time.sleep(0.6)
+    assert not one_worker.overdue()  # as nothing is tried any more
+
+
+def test_a_crash_is_no_hang_however_late_it_is_seen(one_worker: worker.Worker) -> None:
+    one_worker.give([3, 4])
+    one_worker.process.join()
+    time.sleep(0.6)
+    assert one_worker.overdue()
+    failure, rest = one_worker.bury()
+    assert (failure.index, failure.what, rest) == (3, "the process died with exit code -9", [4])
+
+
+def test_a_process_that_does_not_end_is_ended(one_worker: worker.Worker) -> None:
+    process = one_worker.process
+    os.kill(process.pid, signal.SIGSTOP)
+    one_worker.end()
+    code = process.exitcode
+    process.kill()
+    one_worker._start()
+    assert code == -signal.SIGKILL
 
 
 def test_a_crash_a_hang_and_an_error_are_one_failure_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker, "GRACE", 0.3)
+    monkeypatch.setattr(worker, "GRACE", 2)
     outcome = runner.run(TOY, 7, workers=2, show=False)
     assert outcome.tries == 20  # never fewer than it takes to go through every step
     assert [failure.index for failure in outcome.failures] == [3, 5, 7]
@@ -515,36 +701,71 @@ def test_the_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(PROMISES, "toy", TOY)
-    page = tmp_path / "page.md"
-    page.write_text(f"Before.\n{report.BEGIN}\nold\n{report.END}\nAfter.\n")
-    arguments = [
-        "toy",
-        "--seed",
-        "7",
-        "--only",
-        "5",
-        "--json",
-        str(tmp_path / "all.json"),
-        "--markdown",
-        str(page),
-    ]
-    assert __main__.main(arguments) == 1
+    kept = str(tmp_path / "all.json")
+    assert __main__.main(["toy", "--seed", "7", "--only", "5", "--json", kept]) == 1
     out, err = capsys.readouterr()
     assert "python -m torture toy --seed 7 --only 5" in err
     assert "BrokenError: five is right" in err  # all of the traceback, of a single try
     assert "Numbers are right." in out
     saved = json.loads((tmp_path / "all.json").read_text())
     assert saved["promises"][0]["failures"][0]["replay"] == "python -m torture toy --seed 7 --only 5"
-    text = page.read_text()
-    assert text.startswith("Before.\n")
-    assert text.endswith("After.\n")
-    assert "old" not in text
-    assert "| toy | Numbers are right. | 1 | 1 | 0 s |" in text
     assert __main__.main(["toy", "--tries", "3"]) == 0
     for wrong in (["nonsense"], ["--only", "3"], ["kills", "power", "--only", "3"]):
         with pytest.raises(SystemExit) as end:
             __main__.main(wrong)
         assert end.value.code == 2
+
+
+def test_the_table_is_of_all_promises_and_says_how_it_was_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(__main__, "PROMISES", {"toy": TOY, "other": replace(TOY, name="other")})
+    page = tmp_path / "page.md"
+    page.write_text(f"Before.\n{report.BEGIN}\nold\n{report.END}\nAfter.\n")
+    with pytest.raises(SystemExit):
+        __main__.main(["toy", "--tries", "3", "--markdown", str(page)])
+    assert "--markdown keeps the table of all promises: name none" in capsys.readouterr().err
+    assert "old" in page.read_text()
+    assert __main__.main(["--seed", "8", "--tries", "2", "--workers", "1", "--markdown", str(page)]) == 0
+    text = page.read_text()
+    assert text.startswith("Before.\n")
+    assert text.endswith("After.\n")
+    assert "old" not in text
+    for name in ("toy", "other"):
+        assert re.search(rf"\| {name} \| Numbers are right\. \| 2 \| 0 \| \d+ s \|", text)
+    assert "`python -m torture --seed 8 --tries 2 --workers 1`." in text
+
+
+# ---- where it runs
+
+
+def test_memory_is_used_only_if_it_can_be_and_has_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "MEMORY", tmp_path)
+    monkeypatch.setattr(runner, "ROOM", 1)
+    assert runner.quick() == tmp_path
+    monkeypatch.setattr(runner, "ROOM", 2**62)
+    assert runner.quick() is None
+    monkeypatch.setattr(runner, "ROOM", 1)
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    assert runner.quick() is None
+    monkeypatch.setattr(runner, "MEMORY", tmp_path / "nowhere")
+    assert runner.quick() is None
+
+
+def test_a_run_that_is_ended_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "MEMORY", tmp_path)
+    monkeypatch.setattr(runner, "ROOM", 1)
+    slow = Promise("slow", "", 4, lambda folder: Tries(lambda index, chance, home: time.sleep(60)))
+    process = worker.fork.Process(target=runner.run, args=(slow, 0), kwargs={"show": False})
+    process.start()
+    while not list(tmp_path.glob("layup-torture-*/worker-*/try")):
+        time.sleep(0.01)
+    process.terminate()
+    process.join()
+    assert process.exitcode == 128 + signal.SIGTERM
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_page_has_a_place_for_the_table_and_names_every_promise() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -144,6 +146,47 @@ def test_an_optimizer_goes_on_as_if_it_were_the_same(kind):
     assert places == (
         set() if kind == "sgd without momentum" else {"0", "1", "2"}
     )  # the last got no gradient
+
+
+FORGED = {
+    "no average": lambda state: state.pop("1.exp_avg"),
+    "no average at all": lambda state: [state.pop(name) for name in [*state] if name.endswith("exp_avg_sq")],
+    "no step": lambda state: state.pop("0.step"),
+    "more": lambda state: state.update({"0.extra": torch.zeros(3, 2)}),
+    "of others": lambda state: state.update({"999.exp_avg": torch.zeros(2)}),
+    "counted from the end": lambda state: state.update({"-1.exp_avg": torch.zeros(2)}),
+    "no place": lambda state: state.update({"exp_avg": torch.zeros(2)}),
+    "another shape": lambda state: state.update({"0.exp_avg": torch.zeros(2, 3)}),
+    "a number for a table": lambda state: state.update({"0.exp_avg": torch.zeros(())}),
+    "a list of steps": lambda state: state.update({"0.step": torch.ones(1)}),
+    "a step of a byte": lambda state: state.update({"0.step": torch.tensor(127, dtype=torch.int8)}),
+    **{
+        f"step {step}": lambda state, step=step: state.update({"0.step": torch.tensor(step)})
+        for step in (0.0, -1.0, 0.5, math.nan, math.inf)
+    },
+}
+
+
+@pytest.mark.parametrize("forge", FORGED.values(), ids=FORGED)
+def test_the_memory_of_another_optimizer_is_refused(forge):
+    values = parameters()
+    optimizer = OPTIMIZERS["adam"](values)
+    steps(optimizer, values, 0, 2)
+    state = optimizer_state(optimizer)
+    load_optimizer_state(OPTIMIZERS["adam"](values), state)
+    forge(state)
+    other = OPTIMIZERS["adam"](values)
+    with pytest.raises(ValueError, match="remember"):
+        load_optimizer_state(other, state)
+    assert not other.state
+
+
+def test_optimizers_of_different_kinds_remember_different_things():
+    values = parameters()
+    adam, sgd = OPTIMIZERS["adam"](values), OPTIMIZERS["sgd"](values)
+    steps(adam, values, 0, 1)
+    with pytest.raises(ValueError, match="remember"):
+        load_optimizer_state(sgd, optimizer_state(adam))
 
 
 def test_what_is_new_begins_without_a_memory():

@@ -2,7 +2,7 @@
 
 python -m torture                                        all of it, as docs/reliability.md has it
 python -m torture kills mutations --seed 7 --tries 1000  these two, so often, other tries
-python -m torture mutations --seed 7 --only 4711         one try alone, exactly as it was
+python -m torture mutations --seed 7 --only 4711         one try alone, once more
 python -m torture --markdown docs/reliability.md         and put the table where it belongs
 """
 
@@ -34,12 +34,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", type=int, metavar="INDEX", help="this try alone, of one promise")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes")
     parser.add_argument("--json", type=Path, metavar="FILE", help="keep everything, with each failure")
-    parser.add_argument("--markdown", type=Path, metavar="FILE", help="keep the table")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="keep the table of all promises")
     chosen = parser.parse_args(arguments)
     if unknown := [name for name in chosen.promises if name not in PROMISES]:
         parser.error(f"there is no promise {unknown[0]!r}: choose from {', '.join(PROMISES)}")
     if chosen.only is not None and len(chosen.promises) != 1:
         parser.error("--only is one try of one promise: name it")
+    if chosen.markdown and chosen.promises:
+        parser.error("--markdown keeps the table of all promises: name none, or keep these with --json")
     one_thread()
     outcomes: list[Outcome] = []
     with threadpool_limits(1):
@@ -57,7 +59,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if chosen.json:
         report.write_json(chosen.json, outcomes, chosen.seed)
     if chosen.markdown:
-        report.write_markdown(chosen.markdown, outcomes, chosen.seed)
+        tries = [] if chosen.tries is None else ["--tries", str(chosen.tries)]
+        options = ["--seed", str(chosen.seed), *tries, "--workers", str(chosen.workers)]
+        report.write_markdown(chosen.markdown, outcomes, " ".join(["python -m torture", *options]))
     return int(any(outcome.failures for outcome in outcomes))
 
 

@@ -14,12 +14,14 @@ from numpy.typing import NDArray
 
 from layup import FeatureCache
 from torture import raw_bytes
-from torture.promise import Promise, Tries, about, require
+from torture.promise import BrokenError, Promise, Tries, about, require
 
 ENTRIES, WIDTH = 60, 300
 FINGERPRINT = "network"
 DIGESTS = [f"image {i}".encode() for i in range(ENTRIES)]
 PAGE = 4096
+MENDED = 8
+"""Commands after which a damaged cache must be as good as a new one."""
 
 Vectors = NDArray[np.float32]
 
@@ -43,6 +45,18 @@ def check(cache: FeatureCache, truth: Vectors) -> None:
     cache.delete_many(None, DIGESTS[:5])
     left = cache.get_many(FINGERPRINT, DIGESTS[:5])
     require(not left, "features that were deleted are still there")
+
+
+def require_mended(folder: Path, truth: Vectors) -> None:
+    """After a few commands that compute what is missing, each with a cache of its own, nothing is missing."""
+    for _ in range(MENDED):
+        cache = FeatureCache(folder)
+        found = cache.get_many(FINGERPRINT, DIGESTS)
+        missing = [i for i, digest in enumerate(DIGESTS) if digest not in found]
+        if not missing:
+            return
+        cache.put_many(FINGERPRINT, [DIGESTS[i] for i in missing], truth[missing])
+    raise BrokenError("what was put is never found", [DIGESTS[i] for i in missing])
 
 
 # ---- what happens to its file
@@ -142,6 +156,7 @@ def prepare(folder: Path) -> Tries:
         way(home, chance)
         with about(way.__name__.strip("_")):
             check(FeatureCache(home), truth)
+            require_mended(home, truth)
 
     return Tries(attempt)
 

@@ -5,6 +5,7 @@ A step is one function; a new thing that the library can do (such as to rename a
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,13 +60,24 @@ class Life:
         model.partial_fit(*self.rows.of(samples))
         ledger.take(samples)
 
-    def refuses(self, samples: Sequence[Sample]) -> None:
+    def copied(self) -> tuple[RidgeClassifier, Ledger]:
+        """A classifier that knows what this one does, and its ledger."""
+        other = self.fresh()
+        other.adopt(self.model.statistics_.copy())
+        return other, self.ledger.copy()
+
+    def forget(self, model: RidgeClassifier, ledger: Ledger, samples: Sequence[Sample]) -> None:
+        """Forget in the classifier and in the ledger."""
+        model.revert(*self.rows.of(samples))
+        ledger.take(samples, -1)
+
+    def refuses(self, model: RidgeClassifier, samples: Sequence[Sample]) -> None:
         """What was never learned cannot be forgotten, and trying changes nothing."""
-        before = self.model.statistics_.gram
+        before = model.statistics_.gram
         try:
-            self.model.revert(*self.rows.of(samples))
+            model.revert(*self.rows.of(samples))
         except ForgetError:
-            require(bool((self.model.statistics_.gram == before).all()), "a refusal has changed the sums")
+            require(bool((model.statistics_.gram == before).all()), "a refusal has changed the sums")
             return
         raise BrokenError("what was never learned was forgotten", samples[:5])
 
@@ -92,22 +104,25 @@ def forget(life: Life) -> None:
         gone = [sample for sample in known if sample[1] == label]
     elif way > 0.97:
         gone = known
-    life.model.revert(*life.rows.of(gone))
-    life.ledger.take(gone, -1)
+    life.forget(life.model, life.ledger, gone)
 
 
 def forget_too_much(life: Life) -> None:
     """More of a class than there is, or of one that was never learned."""
     label = life.chance.choice(LABELS)
     own = [sample for sample in life.ledger.samples() if sample[1] == label]
-    life.refuses([*own, *life.new_samples(1, [label])])
+    life.refuses(life.model, [*own, *life.new_samples(1, [label])])
 
 
 def forget_a_stranger(life: Life) -> None:
-    """Another image under a label that is known: certain to show while samples are few."""
-    known = life.ledger.samples()
-    if 2 <= len(known) <= DIM // 2:
-        life.refuses(life.new_samples(1, [life.chance.choice(known)[1]]))
+    """Another image under a label that is known: certain to show once a copy has forgotten all but a few."""
+    few, ledger = life.copied()
+    life.learn(few, ledger, life.new_samples(2))
+    known = ledger.samples()
+    kept = life.chance.sample(known, life.chance.randint(2, min(len(known), DIM // 2)))
+    if gone := list((ledger.held - Counter(kept)).elements()):
+        life.forget(few, ledger, gone)
+    life.refuses(few, life.new_samples(1, [life.chance.choice(kept)[1]]))
 
 
 def merge(life: Life) -> None:
@@ -121,8 +136,7 @@ def merge(life: Life) -> None:
 def merge_with_base(life: Life) -> None:
     """Two machines go on from what there is; one of them forgets; both come together again."""
     base, root = life.model.statistics_.copy(), life.ledger.copy()
-    other, others = life.fresh(), root.copy()
-    other.adopt(base.copy())
+    other, others = life.copied()
     life.learn(other, others, life.new_samples(5))
     learn(life)
     forget(life)
@@ -145,8 +159,7 @@ def save_and_load(life: Life) -> None:
 
 def copy(life: Life) -> None:
     """A copy is its own: what happens to it does not happen to this one."""
-    other, others = life.fresh(), life.ledger.copy()
-    other.adopt(life.model.statistics_.copy())
+    other, others = life.copied()
     life.learn(other, others, life.new_samples(3))
     others.require_counts(other.statistics_)
 

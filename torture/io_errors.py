@@ -5,14 +5,13 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from random import Random
 
 from layup.errors import LayupError
 from torture.deeds import Rehearsed, rehearse
 from torture.faults import Step, tapped
-from torture.promise import Promise, Tries, about, mixed, require_sentence
+from torture.promise import Promise, Tries, about, mixed, require, require_sentence
 
 ERRORS = (
     *("EIO", "ENOSPC", "EACCES", "EROFS", "EDQUOT", "EMFILE", "EPERM", "EBUSY", "ESTALE", "ENOLCK", "EINVAL"),
@@ -20,9 +19,18 @@ ERRORS = (
 )
 
 
-def _fail_at(number: int, lasting: bool, code: int, now: int, step: Step) -> None:
-    if now == number or (lasting and now > number):
-        raise OSError(code, os.strerror(code), step.path)
+class Fault:
+    """What makes a step fail: the n-th alone, or all from it on. It remembers whether it ever did."""
+
+    def __init__(self, number: int, lasting: bool, code: int) -> None:
+        self.number, self.lasting, self.code = number, lasting, code
+        self.raised = False
+
+    def __call__(self, now: int, step: Step) -> None:
+        """A step is about to be taken."""
+        if now == self.number or (self.lasting and now > self.number):
+            self.raised = True
+            raise OSError(self.code, os.strerror(self.code), step.path)
 
 
 def tries(rehearsals: Sequence[Rehearsed]) -> Tries:
@@ -43,12 +51,14 @@ def tries(rehearsals: Sequence[Rehearsed]) -> Tries:
         where = f"step {number + 1} of {len(rehearsal.steps)}, {rehearsal.steps[number]}"
         with about(f"'{rehearsal.deed.name}': {error} {'from' if lasting else 'at'} {where}"):
             allowed: tuple[int, ...] = (0, 1)
+            fault = Fault(number, lasting, getattr(errno, error))
             try:
-                with tapped(folder, partial(_fail_at, number, lasting, getattr(errno, error))):
+                with tapped(folder, fault):
                     rehearsal.deed.act(folder)
                 allowed = (1,)  # it said that it was done
             except LayupError as refusal:
                 require_sentence(refusal)
+            require(fault.raised, "the step that should fail was never taken")
             state = rehearsal.require_old_or_new(folder, only=allowed)
             rehearsal.require_going_on(folder, state)
 

@@ -12,7 +12,7 @@ from random import Random
 
 from torture.deeds import Rehearsed, rehearse
 from torture.faults import Step, tapped
-from torture.promise import Promise, Tries, about, mixed
+from torture.promise import Promise, Tries, about, mixed, require
 
 LONGEST = 0.6
 """Seconds after which, at the latest, a process is killed at a random moment."""
@@ -23,35 +23,48 @@ def _die_at(number: int, now: int, _step: Step) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def killed_at_step(rehearsal: Rehearsed, folder: Path, number: int) -> None:
-    """Do it in a process of its own, which dies just before its n-th step."""
+def killed_at_step(rehearsal: Rehearsed, folder: Path, number: int) -> bool:
+    """Do it in a process of its own, which dies just before its n-th step; whether it was done before."""
 
     def child() -> None:
         with tapped(folder, partial(_die_at, number)):
             rehearsal.deed.act(folder)
 
-    os.waitpid(_forked(child), 0)
+    done = _was_done(os.waitpid(_forked(child), 0)[1])
+    require(done == (number >= len(rehearsal.steps)), "the process was not killed where it should be", done)
+    return done
 
 
-def _killed_after(rehearsal: Rehearsed, folder: Path, seconds: float) -> None:
+def _killed_after(rehearsal: Rehearsed, folder: Path, seconds: float) -> bool:
+    """Do it in a process of its own, which is killed after so long; whether it was done before."""
     child = _forked(lambda: rehearsal.deed.act(folder))
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        if os.waitpid(child, os.WNOHANG)[0]:
-            return
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return _was_done(status)
         time.sleep(0.001)
     os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
+    return _was_done(os.waitpid(child, 0)[1])
 
 
 def _forked(work: Callable[[], None]) -> int:
     child = os.fork()
     if child == 0:
+        code = 1
         try:
             work()
+            code = 0
         finally:
-            os._exit(0)
+            os._exit(code)
     return child
+
+
+def _was_done(status: int) -> bool:
+    """Whether a process came to its end, or was killed; no other way to end is right."""
+    code = os.waitstatus_to_exitcode(status)
+    require(code in (0, -signal.SIGKILL), "the process failed by itself", code)
+    return code == 0
 
 
 def tries(rehearsals: Sequence[Rehearsed]) -> Tries:
@@ -61,16 +74,15 @@ def tries(rehearsals: Sequence[Rehearsed]) -> Tries:
     def attempt(index: int, chance: Random, folder: Path) -> None:
         rehearsal, number = cases[index] if index < len(cases) else (chance.choice(rehearsals), -1)
         rehearsal.lay_out(folder)
-        if number >= 0:
-            steps = [*rehearsal.steps, "the end"]
-            moment = f"step {number + 1} of {len(steps)}, {steps[number]}"
-            killed_at_step(rehearsal, folder, number)
-        else:
-            seconds = chance.uniform(0, LONGEST) * chance.random()
-            moment = f"{seconds:.3f} s"
-            _killed_after(rehearsal, folder, seconds)
+        seconds = chance.uniform(0, LONGEST) * chance.random()
+        steps = [*rehearsal.steps, "the end"]
+        moment = f"step {number + 1} of {len(steps)}, {steps[number]}" if number >= 0 else f"{seconds:.3f} s"
         with about(f"'{rehearsal.deed.name}' was killed at {moment}"):
-            state = rehearsal.require_old_or_new(folder)
+            if number >= 0:
+                done = killed_at_step(rehearsal, folder, number)
+            else:
+                done = _killed_after(rehearsal, folder, seconds)
+            state = rehearsal.require_old_or_new(folder, only=(1,) if done else (0, 1))
             rehearsal.require_going_on(folder, state)
 
     return Tries(attempt, len(cases))

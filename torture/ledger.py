@@ -62,7 +62,9 @@ class Ledger:
         held = self.held + other.held
         if base is not None:
             held = held - base.held
-        return Ledger(self.rows, held, self.peak + other.peak)
+        both = Ledger(self.rows, held)
+        both.peak = max(self.peak, other.peak, both._size())
+        return both
 
     def samples(self) -> list[Sample]:
         """All of them, in order."""

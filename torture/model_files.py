@@ -189,7 +189,8 @@ def _change(arrays: Arrays, name: str, way: str, chance: Random) -> None:
     elif way == "type":
         arrays[name] = array.astype(TYPES[chance.choice(sorted(TYPES))])
     elif way == "shape":
-        ways = (array.reshape(-1), array[..., :-1], array[:-1], array[None], array.T, array.reshape(-1)[:0])
+        rows = np.atleast_1d(array)
+        ways = (array.reshape(-1), rows[..., :-1], rows[:-1], array[None], array.T, array.reshape(-1)[:0])
         arrays[name] = np.ascontiguousarray(chance.choice(ways))
     elif way == "removed":
         del arrays[name]

@@ -11,14 +11,18 @@ from random import Random
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from layup import GramStatistics, storage
 from layup.adaptation import adapt
+from layup.adapters import AdaptedBackbone
 from layup.backbones import load_backbone
 from layup.cli.photos import info
 from layup.errors import LayupError
 from layup.image_model import ImageModel
+from layup.statistics import SOUND, ClassSums
 from torture import command, samples
+from torture.faults import Step, tapped
 from torture.guard import kept_inside
 from torture.model_files import mutated
 from torture.promise import Promise, Tries, about, require, require_sentence
@@ -41,9 +45,16 @@ Sample = tuple[str, bytes, Callable[[Path, Random], None]]
 
 def require_sound(model: ImageModel) -> None:
     """What every model is that could have been learned: to be trusted as if it was one's own."""
-    sums = model.statistics_
-    labels, counts = sums.labels, sums.counts
+    labels = model.statistics_.labels
     require(all(type(label) is str and label for label in labels), "labels are not all text", labels)
+    require_sound_sums(model.statistics_)
+    require(all(isinstance(each, str) for each in model.lessons), "lessons are not text", model.lessons)
+
+
+def require_sound_sums(sums: ClassSums) -> None:
+    """What all sums are that samples can have given."""
+    labels, counts = sums.labels, sums.counts
+    require(len({type(label) for label in labels}) <= 1, "labels are of several types", labels)
     require(labels == sorted(set(labels)), "labels are not sorted, or not unique", labels)
     require(
         len(labels) == len(counts) == len(sums.prototypes), "labels, counts and sums are not of one number"
@@ -57,10 +68,16 @@ def require_sound(model: ImageModel) -> None:
     )
     require(bool(np.isfinite(sums.prototypes).all()), "sums are not finite")
     if isinstance(sums, GramStatistics):
-        gram = sums.gram
-        require(bool(np.isfinite(gram).all()), "G is not finite")
-        require(bool((np.diag(gram) >= 0).all()), "the diagonal of G is negative")
-    require(all(isinstance(each, str) for each in model.lessons), "lessons are not text", model.lessons)
+        _require_positive(sums.gram.astype(np.float64))
+
+
+def _require_positive(gram: NDArray[np.float64]) -> None:
+    """G is a sum of squares: as far below zero as layup bears, for rounding, and no further."""
+    trace = float(np.trace(gram))
+    require(bool(np.isfinite(gram).all()) and np.isfinite(trace), "G is not finite")
+    require(bool((np.diag(gram) >= 0).all()), "the diagonal of G is negative")
+    least = float(np.linalg.eigvalsh(gram).min())
+    require(least >= -SOUND * (1 + SOUND) * trace, "G is not positive", least)
 
 
 def look(model: ImageModel, image: bool, chance: Random) -> None:
@@ -115,24 +132,42 @@ def _check_model(kind: type[ImageModel], made_with: Any, path: Path, chance: Ran
 def _check_statistics(path: Path, chance: Random) -> None:
     sums = _refused_or(lambda: GramStatistics.load(path))
     if sums is not None:
-        require(
-            bool(np.isfinite(sums.gram).all() and np.isfinite(sums.prototypes).all()), "sums are not finite"
-        )
-        require(bool((sums.counts >= 1).all()), "counts are not all ≥ 1", sums.counts)
+        require_sound_sums(sums)
 
 
 def _check_checkpoint(path: Path, chance: Random) -> None:
     _refused_or(lambda: storage.read(path, "first-session"))
     if chance.randrange(RESUMED) == 0:
-        _refused_or(lambda: adapted(path))
+        network = _refused_or(lambda: adapted(path))
+        if network is not None:
+            require_finite_state(network)
 
 
-def adapted(checkpoint: Path) -> Any:
+def require_finite_state(network: AdaptedBackbone) -> None:
+    """All that was tuned are numbers."""
+    odd = [name for name, value in network.state().items() if not bool(value.isfinite().all())]
+    require(not odd, "what was tuned is not finite", odd)
+
+
+def adapted(checkpoint: Path) -> AdaptedBackbone:
     """The shortest adaptation there is, which goes on from a checkpoint if it finds its own."""
     images, labels = samples.lesson("checkpoint", {"ant": 2, "bee": 2})
     return adapt(
         load_backbone("vit-nano"), images, labels, samples.session(), checkpoint=checkpoint, workers=0
     )
+
+
+def checkpoints(folder: Path) -> dict[str, bytes]:
+    """Of an adaptation, that after its first epoch, which holds all that it takes to go on, and the last."""
+    path, seen = folder / "m.adapting", []
+
+    def before(_number: int, step: Step) -> None:
+        if step.call == "rename" and path.exists():
+            seen.append(path.read_bytes())
+
+    with tapped(folder, before):
+        adapted(path)
+    return {"interrupted checkpoint": seen[0], "finished checkpoint": path.read_bytes()}
 
 
 def model_sample(name: str, kind: type[ImageModel], path: Path) -> Sample:
@@ -162,8 +197,7 @@ def prepare(folder: Path) -> Tries:
     sums.update(np.random.default_rng(0).normal(size=(20, 5)), ["ant", "bee"] * 10)
     sums.save(folder / "sums")
     made.append(("statistics", (folder / "sums").read_bytes(), _check_statistics))
-    adapted(folder / "m.adapting")
-    made.append(("checkpoint", (folder / "m.adapting").read_bytes(), _check_checkpoint))
+    made += [(name, data, _check_checkpoint) for name, data in checkpoints(folder).items()]
     return tries(made)
 
 

@@ -78,11 +78,11 @@ def as_json(outcomes: Sequence[Outcome], seed: int) -> dict[str, Any]:
     }
 
 
-def markdown(outcomes: Sequence[Outcome], seed: int) -> str:
-    """The table as Markdown, with what makes it again."""
+def markdown(outcomes: Sequence[Outcome], command: str) -> str:
+    """The table as Markdown, with the command that makes it again."""
     lines = [COLUMNS, ["---"] * len(COLUMNS), *rows(outcomes)]
     table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    return f"{table}\n\nlayup {__version__}, `python -m torture --seed {seed}`."
+    return f"{table}\n\nlayup {__version__}, `{command}`."
 
 
 def write_json(path: Path, outcomes: Sequence[Outcome], seed: int) -> None:
@@ -90,9 +90,9 @@ def write_json(path: Path, outcomes: Sequence[Outcome], seed: int) -> None:
     storage.write_text(path, json.dumps(as_json(outcomes, seed), indent=1, ensure_ascii=False) + "\n")
 
 
-def write_markdown(path: Path, outcomes: Sequence[Outcome], seed: int) -> None:
+def write_markdown(path: Path, outcomes: Sequence[Outcome], command: str) -> None:
     """Keep the table: in its marked place, if the file has one, else as all of the file."""
-    text = markdown(outcomes, seed)
+    text = markdown(outcomes, command)
     page = path.read_text("utf-8") if path.exists() else ""
     before, begin, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)

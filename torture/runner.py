@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import signal
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing.connection import wait
 from pathlib import Path
+from types import FrameType
 
 from layup.progress import progress_bar
 from torture.promise import Promise
@@ -15,6 +20,8 @@ from torture.worker import Failure, Worker
 
 MEMORY = Path("/dev/shm")
 """Where files are quick and no disk is worn out; power loss is simulated, so nothing has to reach a disk."""
+ROOM = 2 * 2**30
+"""Bytes that have to be free there."""
 STRETCH = 250
 
 
@@ -39,9 +46,7 @@ def run(
 ) -> Outcome:
     """Make the tries of a promise: so many, or its own number, or the only one of this index."""
     started = time.monotonic()
-    with tempfile.TemporaryDirectory(
-        prefix="layup-torture-", dir=MEMORY if MEMORY.is_dir() else None
-    ) as home:
+    with _ended_by_sigterm(), tempfile.TemporaryDirectory(prefix="layup-torture-", dir=quick()) as home:
         shared = Path(home) / "shared"
         shared.mkdir()
         prepared = promise.prepare(shared)
@@ -60,6 +65,26 @@ def run(
     outcome.failures.sort(key=lambda failure: failure.index)
     outcome.seconds = time.monotonic() - started
     return outcome
+
+
+def quick() -> Path | None:
+    """The memory, if files can be put there and there is room; else None, for the usual folder."""
+    usable = MEMORY.is_dir() and os.access(MEMORY, os.W_OK | os.X_OK)
+    return MEMORY if usable and shutil.disk_usage(MEMORY).free >= ROOM else None
+
+
+@contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """Whoever ends the process with SIGTERM ends the block first, which then leaves nothing behind."""
+
+    def leave(number: int, _frame: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _stretches(indices: Sequence[int], workers: int) -> list[Sequence[int]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import multiprocessing
 import os
 import re
@@ -22,6 +23,9 @@ from torture.promise import BrokenError, Promise, Tries, chance_of, tried
 
 GRACE = 20.0
 """Seconds beyond its own limit after which a try is ended from outside: not even Python runs then."""
+
+NEVER = math.inf
+"""When a try began, while there is none."""
 
 fork = multiprocessing.get_context("fork")
 
@@ -101,7 +105,7 @@ class Worker:
 
     def give(self, stretch: Sequence[int]) -> None:
         """Hand over the next tries."""
-        self.stretch, self.at.value, self.since.value = stretch, -1, time.monotonic()
+        self.stretch, self.at.value, self.since.value = stretch, -1, NEVER
         self.connection.send(stretch)
 
     def overdue(self) -> bool:
@@ -110,11 +114,10 @@ class Worker:
 
     def bury(self) -> tuple[Failure, Sequence[int]]:
         """The failure that this process died of, or hung at; and the tries that remain of its stretch."""
-        if self.process.is_alive():
-            self.process.kill()
+        hung = self.overdue() and self.process.is_alive()
+        self.process.kill()  # which does nothing to one that is dead
         self.process.join()
-        code = self.process.exitcode
-        how = "hung and had to be killed" if self.overdue() else f"died with exit code {code}"
+        how = "hung and had to be killed" if hung else f"died with exit code {self.process.exitcode}"
         index = self.at.value if self.at.value >= 0 else self.stretch[0]
         rest = self.stretch[self.stretch.index(index) + 1 :]
         self.stretch = ()
@@ -129,11 +132,14 @@ class Worker:
         else:
             self.connection.send(None)
         self.process.join(GRACE)
+        self.process.kill()
+        self.process.join()
         self.connection.close()
 
     def _serve(self, connection: Connection) -> None:
         self.connection.close()
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # and tidies up
         nowhere = os.open(os.devnull, os.O_RDWR)
         for stream in (0, 1, 2):
             os.dup2(nowhere, stream)
@@ -144,6 +150,7 @@ class Worker:
             for index in stretch:
                 self.at.value, self.since.value = index, time.monotonic()
                 failure = attempt(self.promise, self.tries, self.seed, index, self.folder / "try")
+                self.since.value = NEVER
                 if failure is not None:
                     connection.send(failure)
             connection.send(None)

@@ -230,9 +230,16 @@ class _Run:
                     total += value * len(targets)
         finally:
             self.adapted.train(False)
-        if not all(bool(value.isfinite().all()) for value in self.tuned.values()):
+        if not self.finite:
             raise self._diverged()
         return total / count
+
+    @property
+    def finite(self) -> bool:
+        """Whether all that is trained, and all that the optimiser remembers, are finite numbers."""
+        remembered = optimizer_state(self.optimizer)
+        values = (*self.tuned.values(), *self.head.parameters(), *remembered.values())
+        return all(bool(value.isfinite().all()) for value in values)
 
     def measure(self, batches: Iterator[Batch], count: int) -> float:
         """The share of images that the head gets right."""
@@ -332,6 +339,7 @@ class _Checkpoint:
         if not (len(run.epochs) <= run.session.epochs and 1 <= run.kept <= len(run.epochs)):
             raise ValueError("its epochs are not those of the session")
         run.adapted.load_state(run.best)  # which refuses what does not fit
+        _require_finite(run)
         if run.finished:
             if {name.partition(".")[0] for name in arrays} != {"best"}:
                 raise ValueError("it holds something else than the result of the session")
@@ -339,8 +347,15 @@ class _Checkpoint:
         run.adapted.load_state(groups["tuned"])
         run.head.load_state_dict(groups["head"])
         load_optimizer_state(run.optimizer, groups["optimizer"])
+        _require_finite(run)
         if header["scaler"] and run.scaler.is_enabled():  # it may have begun on another device
             run.scaler.load_state_dict(header["scaler"])
+
+
+def _require_finite(run: _Run) -> None:
+    """Refuse what a run took from a file, after it was taken: in a smaller type a number may be infinite."""
+    if not run.finite:
+        raise ValueError("it holds NaN or infinity")
 
 
 class CosineHead(nn.Module):

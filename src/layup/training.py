@@ -24,6 +24,10 @@ from layup.seeds import seeded
 
 Batch: TypeAlias = tuple[Tensor, Tensor]  # pixels (B, 3, height, width), targets (B,)
 
+# What an optimiser remembers of each parameter.
+SGD_PARTS = {"momentum_buffer"}
+ADAM_PARTS = {"step", "exp_avg", "exp_avg_sq"}
+
 
 class Pictures(Dataset[Any]):
     """Images as a transform leaves them; a random one draws from the seeds and the image's place."""
@@ -81,13 +85,26 @@ def optimizer_state(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
 def load_optimizer_state(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
     """Have an optimiser of the same parameters remember what `optimizer_state` gave.
 
-    A `ValueError` or `IndexError` if it was of other parameters.
+    Parameters that it knows nothing of begin without a memory. A `ValueError` if it was of other parameters,
+    or of another kind of optimiser.
     """
     parameters = [each for group in optimizer.param_groups for each in group["params"]]
+    known = {str(place): parameter for place, parameter in enumerate(parameters)}
     state: dict[int, dict[str, Tensor]] = {}
     for name, tensor in tensors.items():
         place, _, part = name.partition(".")
-        if tensor.ndim and tensor.shape != parameters[int(place)].shape:  # numbers count steps
-            raise ValueError(f"{name} is of shape {tuple(tensor.shape)}")
+        if place not in known or not _fits(part, tensor, known[place]):
+            raise ValueError(f"{name} is not what an optimiser of these parameters remembers")
         state.setdefault(int(place), {})[part] = tensor
+    parts = SGD_PARTS if isinstance(optimizer, torch.optim.SGD) else ADAM_PARTS
+    for number, remembered in state.items():
+        if remembered.keys() != parts:
+            raise ValueError(f"of parameter {number} it remembers {sorted(remembered)}, not {sorted(parts)}")
     optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
+
+
+def _fits(part: str, tensor: Tensor, parameter: Tensor) -> bool:
+    """Whether a tensor can be this part of what is remembered: a number of steps, or like its parameter."""
+    if part == "step":
+        return tensor.ndim == 0 and tensor.is_floating_point() and 1 <= tensor.item() < math.inf
+    return tensor.shape == parameter.shape
