@@ -372,6 +372,18 @@ def test_a_damaged_scratch_is_told_about_in_one_sentence(setup, damage, steps, t
         learned(QUICK["l2p"], setup, FIRST)
 
 
+def test_what_an_optimiser_cannot_remember_is_told_about_in_one_sentence(setup, steps, tmp_path):
+    setup = replace(setup, scratch=tmp_path / "lesson")
+    steps.stop = 3
+    with pytest.raises(Interrupted):
+        learned(QUICK["l2p"], setup, FIRST)
+    header, arrays = storage.read(setup.scratch, "lesson")
+    gone = next(name for name in arrays if name.endswith(".exp_avg"))
+    storage.write(setup.scratch, "lesson", header, {name: a for name, a in arrays.items() if name != gone})
+    with pytest.raises(DamagedFileError, match="unfinished run cannot go on: of parameter 0 it remembers"):
+        learned(QUICK["l2p"], setup, FIRST)
+
+
 @pytest.mark.parametrize("kind", ["model", "learner"])
 def test_a_file_that_is_no_scratch_is_not_written_over(setup, steps, kind, tmp_path):
     setup = replace(setup, scratch=tmp_path / "m.layup")

@@ -12,6 +12,7 @@ import contextlib
 import logging
 import os
 import re
+import shutil
 import sqlite3
 import stat
 import time
@@ -49,6 +50,8 @@ SCHEMA = f"""
 # The first is about statements, the second about values that are there twice. Statements are right, and
 # values are deleted before they are put: so the tables must be wrong.
 DAMAGE = {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+ROOM = 10**9
+"""With so many bytes free, a disk is not full."""
 MATCHING = "WHERE digest = ? AND fingerprint = IFNULL(?, fingerprint)"
 
 logger = logging.getLogger(__name__)
@@ -251,6 +254,8 @@ class FeatureCache:
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
         if code == sqlite3.SQLITE_READONLY:  # by what its head says, if not by its permissions
             return os.access(self.path, os.W_OK) and os.access(self.path.parent, os.W_OK)
+        if code == sqlite3.SQLITE_FULL:  # by a damaged row that has the last number there is, if not by files
+            return shutil.disk_usage(self.path.parent).free > ROOM
         return code & 0xFF in DAMAGE
 
     def _identity(self) -> int | None:

@@ -337,7 +337,12 @@ class GradientLearner(Learner, ABC):
             else:
                 optimizer = torch.optim.SGD(groups, lr=rate, momentum=0.9, weight_decay=decay)
             if self._remembered:
-                load_optimizer_state(optimizer, self._remembered)
+                try:
+                    load_optimizer_state(optimizer, self._remembered)
+                except ValueError as error:
+                    raise DamagedFileError(
+                        f"The unfinished run cannot go on: {error}. Begin it anew."
+                    ) from error
                 self._remembered = {}
         else:
             for group in groups[len(optimizer.param_groups) :]:
