@@ -655,3 +655,18 @@ def test_sums_that_hold_nothing_take_no_memory() -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 2000 * 2000
+
+
+@pytest.mark.parametrize("dim", [2, 8, 80])
+@pytest.mark.parametrize("value", [1e308, -1e308, 1e200])
+def test_a_value_whose_square_overflows_is_in_no_sound_sums(
+    value: float, dim: int, rng: np.random.Generator
+) -> None:
+    """On its way through such a matrix, a factorisation meets what is not a number, and may go on."""
+    header, arrays = taught(0.1 * rng.normal(size=(20, dim)), ["ant", "bee"] * 10).state()
+    diagonal = {row * (row + 3) // 2 for row in range(dim)}
+    for place in sorted({*range(len(arrays["gram"]))} - diagonal)[:200]:
+        gram = arrays["gram"].copy()
+        gram[place] = value
+        with pytest.raises(ValueError, match="not those of any images"):
+            GramStatistics.from_state(header, {**arrays, "gram": gram})

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from layup.errors import LayupError
 from layup.seeds import seed_of
+from layup.texts import has_controls
 
 T = TypeVar("T")
 
@@ -89,7 +90,7 @@ def require_sentence(error: LayupError) -> None:
     text = str(error)
     name = type(error).__name__
     require(bool(text.strip()), f"{name} says nothing")
-    require(text.isprintable(), f"{name} is not one line of printable text", text)
+    require(not has_controls(text), f"{name} is not one line of printable text", text)
     require(len(text) <= LONGEST, f"{name} takes more than {LONGEST:,} characters", text)
 
 

@@ -597,10 +597,10 @@ def _sizes(x: NDArray[Any]) -> Floats:
 def _is_positive(matrix: Floats, slack: float) -> bool:
     """Whether a symmetric matrix has no eigenvalue below −slack. Spends it on one Cholesky factorisation."""
     matrix[np.diag_indices(len(matrix))] += slack + np.finfo(float).tiny
-    if not np.isfinite(matrix).all():  # what is not a number would pass as positive
+    if not np.isfinite(matrix).all():
         return False
     try:
-        np.linalg.cholesky(matrix)
+        # What is not a number passes for positive on the way, be it from values whose squares overflow.
+        return bool(np.isfinite(np.linalg.cholesky(matrix)).all())
     except np.linalg.LinAlgError:
         return False
-    return True
