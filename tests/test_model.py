@@ -1000,29 +1000,6 @@ def test_a_file_knows_how_its_backbone_was_made(tmp_path):
     assert loaded.backbone_.preprocessing.size == (64, 64)
 
 
-def without_setting(path, name):
-    """The file as it was before there was such a setting."""
-    header, arrays = storage.read(path, "model")
-    del header["settings"][name]
-    storage.write(path, "model", header, arrays)
-
-
-def test_files_from_before_there_was_a_choice_are_of_what_there_was(nano, make, tmp_path):
-    path = tmp_path / "m.layup"
-    for model, setting, value in (
-        (make(FIRST), "precision", "float64"),
-        (NMC(nano), "metric", "cosine"),
-        (LayNMC(nano, K), "metric", "cosine"),
-    ):
-        if not model.classes_:
-            model.learn(*FIRST)
-        model.save(path)
-        without_setting(path, setting)
-        loaded = type(model).load(path)
-        assert getattr(loaded, setting) == value
-        np.testing.assert_array_equal(loaded.scores(TEST[0]), model.scores(TEST[0]))
-
-
 @pytest.mark.parametrize("lam", [1.0, "search", "gcv"])
 def test_a_model_in_float32_stays_so(make, tmp_path, lam):
     model = make(FIRST, lam=lam, precision="float32")
