@@ -518,6 +518,10 @@ def test_from_module_refuses_what_it_cannot_read() -> None:
         small_backbone(module=timm.create_model("resnet10t"), layers=["layer1.0.conf1"])
     with pytest.raises(InputError, match="at least one module"):
         small_backbone(layers=[])
+    odd = small_module()
+    odd.add_module("a\nb", nn.Flatten())
+    with pytest.raises(InputError, match=r"'a\\nb' has control characters in its name"):
+        small_backbone(module=odd, layers=["a\nb"])
 
     class Idle(nn.Sequential):
         def forward(self, batch: Tensor) -> Any:
