@@ -21,12 +21,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from layup.algebra import GramStatistics, NearestMeanClassifier, RidgeClassifier
 from layup.backbones import load_backbone
-from layup.cache import FeatureCache
-from layup.classifier import NearestMeanClassifier, RidgeClassifier
-from layup.features import EMBEDDING, Extractor
+from layup.features import EMBEDDING, Extractor, FeatureCache
 from layup.images import class_folders
-from layup.statistics import GramStatistics
 
 HERE = Path(".bench")
 DEPTHS = (1, 2, 4, 6, 8, 11, 17)

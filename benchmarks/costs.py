@@ -2,9 +2,9 @@
 
     python -m benchmarks.costs
 
-The first two tables are Section 4.3 of the paper, computed by layup.costs. The third makes layup's own
-objects of that size (ViT-B/16 with random weights, sums of 200 classes) and weighs them, in memory and in a
-file. The last times the solves. Needs 4 GB of memory; about two minutes.
+The first two tables are Section 4.3 of the paper, computed by layup.reproduction.costs. The third makes
+layup's own objects of that size (ViT-B/16 with random weights, sums of 200 classes) and weighs them, in
+memory and in a file. The last times the solves. Needs 4 GB of memory; about two minutes.
 """
 
 from __future__ import annotations
@@ -21,18 +21,14 @@ import timm
 import torch
 from numpy.typing import NDArray
 
-from layup import costs, storage
+from layup import storage
 from layup.adapters import AdaptedBackbone, AdaptFormer
-from layup.backbones import Preprocessing
-from layup.backbones.timm_models import timm_backbone
-from layup.bench.timing import compare
-from layup.cache import NoCache
-from layup.console import say, size_of, table
-from layup.costs import Cost, Setup, saving
-from layup.feature_maps import Projected
-from layup.features import EMBEDDING, Extractor
-from layup.ridge import solve
-from layup.statistics import ClassSums, GramStatistics
+from layup.algebra import ClassSums, GramStatistics, solve
+from layup.backbones import Preprocessing, timm_backbone
+from layup.cli.console import say, size_of, table
+from layup.features import EMBEDDING, Extractor, NoCache, Projected
+from layup.performance import compare
+from layup.reproduction import Cost, Setup, costs, saving
 
 Sums = TypeVar("Sums", bound=ClassSums)
 

@@ -28,12 +28,19 @@ from PIL import Image
 from rich.console import Console
 from rich.table import Table
 
-from layup.backbones import BACKBONES, BATCH, EAGER, ENGINES, Backbone, Preprocessing, load_backbone
-from layup.backbones.folding import folded
-from layup.backbones.timm_models import timm_backbone
-from layup.bench.timing import compare
-from layup.cache import NoCache
-from layup.features import Extractor
+from layup.backbones import (
+    BACKBONES,
+    BATCH,
+    EAGER,
+    ENGINES,
+    Backbone,
+    Preprocessing,
+    folded,
+    load_backbone,
+    timm_backbone,
+)
+from layup.features import Extractor, NoCache
+from layup.performance import compare
 
 import timm  # isort: skip  # after layup, which mends torchvision
 

@@ -20,16 +20,13 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.choices import HERE, unpack
-from layup import plots
 from layup.backbones import Backbone, load_backbone
-from layup.cache import FeatureCache
-from layup.datasets import Dataset, Part, load_dataset
-from layup.experiment import Experiment
-from layup.image_model import Reading
-from layup.methods import DepthsMethod, Method, method_from
-from layup.metrics import band
-from layup.results import Record
-from layup.scenarios import class_incremental
+from layup.benchmark import Experiment, Record, class_incremental, plots
+from layup.benchmark.datasets import Dataset, Part, load_dataset
+from layup.benchmark.methods import DepthsMethod, Method, method_from
+from layup.benchmark.metrics import band
+from layup.features import FeatureCache
+from layup.model import Reading
 
 COUNTS = (1, 5, 10, 20, 60, 100)
 LARGE = (10, 20, 60, 100)

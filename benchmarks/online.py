@@ -4,9 +4,9 @@
                                 [--backbone vit-nano] [--seeds 1993 1994 1995] [--large]
 
 DATA holds train/CLASS and test/CLASS. Images come one after the other, in i.i.d. order or in ten tasks of new
-classes (layup.scenarios.online); after so many, the test images of all classes seen are asked. LayUP with
-k = 6 and 12, and RanPAC with M = 2,000 and, with --large at a few N, M = 10,000. Three kinds of arithmetic on
-the same float32 features:
+classes (layup.benchmark.scenarios.online); after so many, the test images of all classes seen are asked.
+LayUP with k = 6 and 12, and RanPAC with M = 2,000 and, with --large at a few N, M = 10,000. Three kinds of
+arithmetic on the same float32 features:
 
     float32, LU       sums and a plain LU solve in float32: what the released codes do
     float32, floor    the same sums, by eigendecomposition in float32; eigenvalues up to d·ε·s_max are zero
@@ -30,16 +30,13 @@ import torch
 from numpy.typing import NDArray
 
 from benchmarks.choices import HERE
+from layup.algebra import Floats, GramStatistics, Spectrum, rounding_floor, solve
 from layup.backbones import load_backbone
-from layup.cache import FeatureCache
-from layup.datasets import Dataset, load_dataset
-from layup.feature_maps import Projected
-from layup.features import EMBEDDING, Extractor, Rows
-from layup.metrics import Band, band
-from layup.plots import INK, MARKERS, SAFE_COLOURS
-from layup.ridge import Spectrum, rounding_floor, solve
-from layup.scenarios import STREAM_BATCH, online
-from layup.statistics import Floats, GramStatistics
+from layup.benchmark import STREAM_BATCH, online
+from layup.benchmark.datasets import Dataset, load_dataset
+from layup.benchmark.metrics import Band, band
+from layup.benchmark.plots import INK, MARKERS, SAFE_COLOURS
+from layup.features import EMBEDDING, Extractor, FeatureCache, Projected, Rows
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -20,14 +20,13 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.choices import HERE, unpack
-from layup import console
 from layup.backbones import load_backbone
-from layup.cache import FeatureCache
-from layup.datasets import load_dataset
-from layup.features import EMBEDDING, Extractor
-from layup.methods.gradient import own_classes_loss
-from layup.methods.head import GrowingHead
-from layup.scenarios import Scenario, class_incremental
+from layup.benchmark import Scenario, class_incremental
+from layup.benchmark.datasets import load_dataset
+from layup.benchmark.methods.gradient import own_classes_loss
+from layup.benchmark.methods.head import GrowingHead
+from layup.cli import console
+from layup.features import EMBEDDING, Extractor, FeatureCache
 from layup.seeds import seeded
 
 TASKS = 10

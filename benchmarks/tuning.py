@@ -17,15 +17,14 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.choices import HERE, unpack
-from layup import console
 from layup.backbones import load_backbone
-from layup.cache import FeatureCache
-from layup.datasets import load_dataset
+from layup.benchmark import class_incremental
+from layup.benchmark.datasets import load_dataset
+from layup.benchmark.methods import ONLY, Setup, method_class
+from layup.cli import console
 from layup.errors import DivergedError
-from layup.first_session import split
-from layup.methods import Setup, method_class
-from layup.methods.learner import ONLY
-from layup.scenarios import class_incremental
+from layup.features import FeatureCache
+from layup.tuning import split
 
 
 def main() -> None:

@@ -4,8 +4,8 @@ python examples/new_classes_every_week.py
 """
 
 from layup import LayUP
-from layup.demo import digits_tasks
-from layup.metrics import accuracy
+from layup.benchmark.metrics import accuracy
+from layup.cli.demo import digits_tasks
 
 
 def main() -> None:

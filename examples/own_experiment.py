@@ -6,11 +6,10 @@ python examples/own_experiment.py
 import numpy as np
 
 from layup.backbones import load_backbone
-from layup.datasets import load_dataset
-from layup.experiment import run
-from layup.methods import Setup, method_from
-from layup.metrics import average_accuracy_curve, forgetting_curve
-from layup.scenarios import class_incremental
+from layup.benchmark import class_incremental, run
+from layup.benchmark.datasets import load_dataset
+from layup.benchmark.methods import Setup, method_from
+from layup.benchmark.metrics import average_accuracy_curve, forgetting_curve
 
 
 def main() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from layup.results import Record, Step, TaskFacts
+from layup.benchmark.results import Record, Step, TaskFacts
 
 
 def fake_record(

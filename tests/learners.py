@@ -14,16 +14,16 @@ from torch.nn import functional
 
 from layup.backbones import Backbone, Preprocessing, load_backbone
 from layup.backbones.timm_models import timm_backbone
+from layup.benchmark.methods.coda_prompt import CODAPromptMethod
+from layup.benchmark.methods.dualprompt import DualPromptMethod
+from layup.benchmark.methods.gradient import GradientLearner, GradientMethod
+from layup.benchmark.methods.joint import JointMethod
+from layup.benchmark.methods.joint_probe import JointProbeMethod
+from layup.benchmark.methods.l2p import L2PMethod
+from layup.benchmark.methods.learner import Setup
+from layup.benchmark.methods.sequential import SequentialMethod
+from layup.benchmark.methods.slca import SLCAMethod
 from layup.images import open_image
-from layup.methods.coda_prompt import CODAPromptMethod
-from layup.methods.dualprompt import DualPromptMethod
-from layup.methods.gradient import GradientLearner, GradientMethod
-from layup.methods.joint import JointMethod
-from layup.methods.joint_probe import JointProbeMethod
-from layup.methods.l2p import L2PMethod
-from layup.methods.learner import Setup
-from layup.methods.sequential import SequentialMethod
-from layup.methods.slca import SLCAMethod
 from layup.seeds import seed_of
 from photos import lesson
 

@@ -62,7 +62,10 @@ def crops(count: int, side: int = 48) -> list[np.ndarray]:
 @contextlib.contextmanager
 def log_levels_kept() -> Iterator[None]:
     """The command line quiets some logs, which other tests in this process want to read."""
-    kept = {each: logging.getLogger(each).level for each in ("layup", "layup.image_model", "layup.cache")}
+    kept = {
+        each: logging.getLogger(each).level
+        for each in ("layup", "layup.model.image_model", "layup.features.cache")
+    }
     try:
         yield
     finally:

@@ -29,7 +29,7 @@ PUBLIC = [
 
 def test_public_names_are_pinned():
     """To add one is a decision; to remove one breaks somebody's program."""
-    assert layup.__all__ == PUBLIC
+    assert layup.__all__ == sorted(PUBLIC)
 
 
 @pytest.mark.parametrize("name", PUBLIC)
@@ -47,11 +47,11 @@ def test_star_import():
 
 
 def test_dir_lists_the_public_names():
-    assert dir(layup) == sorted([*PUBLIC, "__version__"])
+    assert dir(layup) == sorted(PUBLIC)
 
 
 def test_unknown_names_are_attribute_errors():
-    with pytest.raises(AttributeError, match="module 'layup' has no attribute 'LayDown'"):
+    with pytest.raises(AttributeError, match="No layup attribute LayDown"):
         layup.LayDown  # noqa: B018
     assert not hasattr(layup, "LayDown")
     with pytest.raises(ImportError):

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
-from layup import console
+from layup.cli import console
 from torture import report
 from torture.promises import PROMISES
 from torture.runner import Outcome, run

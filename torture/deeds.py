@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from layup import LayUP, storage
-from layup.results import Record
+from layup.benchmark import Record
 from torture import command, samples
 from torture.faults import Step, steps_of
 from torture.promise import require

@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layup import GramStatistics, storage
-from layup.adaptation import adapt
 from layup.adapters import AdaptedBackbone
+from layup.algebra import SOUND, ClassSums
 from layup.backbones import load_backbone
 from layup.cli.photos import info
 from layup.errors import LayupError
-from layup.image_model import ImageModel
-from layup.statistics import SOUND, ClassSums
+from layup.model import ImageModel
+from layup.tuning import adapt
 from torture import command, samples
 from torture.faults import Step, tapped
 from torture.guard import kept_inside

@@ -6,8 +6,8 @@ from math import isfinite
 from pathlib import Path
 from random import Random
 
+from layup.benchmark import Record, Step
 from layup.errors import LayupError
-from layup.results import Record, Step
 from torture import command, json_values, raw_bytes
 from torture.promise import Promise, Tries, about, require, require_sentence
 from torture.shared import from_tests

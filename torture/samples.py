@@ -14,7 +14,7 @@ from PIL import Image
 from torch import nn
 
 from layup import NMC, Backbone, FirstSession, LayNMC, LayUP, Preprocessing
-from layup.image_model import ImageModel
+from layup.model import ImageModel
 from layup.seeds import seed_of, seeded
 
 SIDE = 8

@@ -1,7 +1,7 @@
 """Memory before it is needed: what is free, and a sentence where that is too little.
 
 A process that asks for more than there is gets killed by the system, in the middle of its work and without
-a word. So what is about to be done is weighed first (`layup.forecasts`).
+a word. So what is about to be done is weighed first (`layup.model.forecasts`).
 """
 
 from __future__ import annotations

@@ -11,9 +11,7 @@ import torch
 from torch import Tensor
 
 from layup.adapters.adapter import Adapter
-from layup.backbones import Backbone, Preprocessing
-from layup.backbones.backbone import first_line
-from layup.backbones.modules import around_same_weights
+from layup.backbones import Backbone, Preprocessing, around_same_weights, first_line
 from layup.errors import InputError, MismatchError
 
 

@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from layup import __version__, console
+from layup import __version__
+from layup.cli import console
 from layup.errors import LayupError
 
 
@@ -56,7 +57,7 @@ def main() -> None:
             stream.reconfigure(errors="replace")  # a terminal without λ shows a question mark
     logging.lastResort = console.Remarks(logging.WARNING)
     # Commands report what was skipped themselves.
-    logging.getLogger("layup.image_model").setLevel(logging.ERROR)
+    logging.getLogger("layup.model.image_model").setLevel(logging.ERROR)
     try:
         app()
     except LayupError as error:

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from layup import console, storage
+from layup import storage
+from layup.cli import console
 from layup.cli.app import app
 from layup.errors import InputError
 from layup.registry import unknown_name
 
 if TYPE_CHECKING:
-    from layup.bench.report import Report
+    from layup.performance import Report
 
 NAMES = ("search", "stream", "runs", "sweep", "growth")
 ALL = "all"
@@ -104,7 +105,7 @@ def bench(
 
 
 def _measured(name: str, wanted: Wanted) -> Report:
-    from layup.bench import growth, runs, search, streaming, sweep
+    from layup.performance import growth, runs, search, streaming, sweep
 
     dim, classes, pairs, images = wanted.dim, wanted.classes, wanted.pairs, wanted.images
     if name == "search":
@@ -131,7 +132,7 @@ def _show(report: Report) -> None:
 
 def _save(report: Report, folder: Path) -> None:
     """The numbers and a picture of them."""
-    from layup import plots
+    from layup.benchmark import plots
 
     numbers, picture = (folder / f"{report.name}.{ending}" for ending in ("json", "png"))
     storage.write_text(numbers, report.to_json())

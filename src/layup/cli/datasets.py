@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from layup import console
+from layup.cli import console
 from layup.cli.options import AsJson
 from layup.errors import InputError
 
 if TYPE_CHECKING:
-    from layup.datasets import Report, Source
+    from layup.benchmark.datasets import Report, Source
 
 Data = Annotated[
     Path,
@@ -44,7 +44,7 @@ def datasets(context: typer.Context, data: Data = HERE) -> None:
     """
     if context.invoked_subcommand:
         return
-    from layup.datasets import DATASETS, data_folder
+    from layup.benchmark.datasets import DATASETS, data_folder
 
     data = data_folder(data)
     rows = []
@@ -76,7 +76,7 @@ def check(
     Where two sets of numbers are in circulation, either is right, and it says which.
     Exits with 1 if anything is wrong.
     """
-    from layup.datasets import check_dataset
+    from layup.benchmark.datasets import check_dataset
 
     report = check_dataset(name, data)
     if as_json:
@@ -113,7 +113,7 @@ def get(name: Name, data: Data = HERE) -> None:
     layup datasets get cifar100                169 MB into ./data
     layup datasets get imagenet-r              how to get it, and where to put it
     """
-    from layup.datasets import data_folder, source_of
+    from layup.benchmark.datasets import data_folder, source_of
 
     source, data = source_of(name), data_folder(data)
     if source.build is not None:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from layup import console
+from layup.cli import console
 from layup.cli.app import app
 
 
@@ -23,7 +23,7 @@ def methods(
     network is first tuned to the first task, unless it is a stream or --adapt none is given; with others,
     --adapt auto does so, and NAME+fsa is short for that.
     """
-    from layup.methods import METHODS, method_class
+    from layup.benchmark.methods import METHODS, method_class
 
     if name is None:
         rows = []

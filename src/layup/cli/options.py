@@ -10,7 +10,7 @@ import typer
 from layup.errors import InputError
 
 if TYPE_CHECKING:
-    from layup.first_session import FirstSession
+    from layup.tuning import FirstSession
 
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Neither read nor write the feature cache.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
@@ -36,7 +36,7 @@ Engine = Annotated[
 
 def first_session(adapt: str | None, **options: Any) -> FirstSession | None:
     """What the options ask for, in the first place whether at all."""
-    from layup.first_session import FirstSession
+    from layup.tuning import FirstSession
 
     given = {name: value for name, value in options.items() if value is not None}
     if adapt is not None:

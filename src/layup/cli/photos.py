@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from layup import console, storage
+from layup import storage
+from layup.cli import console
 from layup.cli.app import app
 from layup.cli.options import (
     AllowBackbone,
@@ -24,8 +25,7 @@ from layup.cli.options import (
 from layup.errors import InputError, StorageError
 
 if TYPE_CHECKING:
-    from layup.image_model import Answers
-    from layup.model import LayUP
+    from layup.model import Answers, LayUP
 
 
 Photos = Annotated[
@@ -88,9 +88,9 @@ def learn(
     first call. That takes minutes to hours, and goes on where it stopped if the
     same command is given again.
     """
-    from layup import plots
     from layup.adapters import AdaptedBackbone
     from layup.backbones import EAGER, full_name, load_backbone
+    from layup.benchmark import plots
     from layup.images import class_folders
     from layup.model import LayUP
 
@@ -187,7 +187,7 @@ def evaluate(
 
     layup evaluate m.layup test-photos/        test-photos/CLASS/*.jpg
     """
-    from layup import metrics, plots
+    from layup.benchmark import metrics, plots
     from layup.images import class_folders
 
     if picture is not None:
@@ -270,8 +270,7 @@ def merge(
 
     The second: a and b were both grown from old, so a + b − old is computed.
     """
-    from layup.image_model import mixed_engines
-    from layup.model import LayUP
+    from layup.model import LayUP, mixed_engines
 
     if len(models) < 2:
         raise InputError(f"Merging takes at least two models, and here is {len(models)}.")
@@ -299,7 +298,7 @@ def info(model: Model, as_json: AsJson = False) -> None:
 
     layup info m.layup
     """
-    from layup.model_file import read_model
+    from layup.model import read_model
 
     header = read_model(model).header
     if as_json:
@@ -353,7 +352,7 @@ def cache(context: typer.Context) -> None:
     """
     if context.invoked_subcommand:
         return
-    from layup.cache import FeatureCache
+    from layup.features import FeatureCache
 
     stats = FeatureCache().stats()
     console.facts(
@@ -368,7 +367,7 @@ def cache(context: typer.Context) -> None:
 @cache_app.command()
 def clear() -> None:
     """Delete all cached features. Nothing learned is lost; images are read again when needed."""
-    from layup.cache import FeatureCache
+    from layup.features import FeatureCache
 
     store = FeatureCache()
     freed = store.clear()
@@ -384,8 +383,8 @@ def demo(
     ),
 ) -> None:
     """See it work, offline: ten digits in five tasks, two new classes at a time, nothing forgotten."""
-    from layup import plots
-    from layup.demo import demo_models, digits_scenario, digits_tasks, run_demo, save_examples
+    from layup.benchmark import plots
+    from layup.cli.demo import demo_models, digits_scenario, digits_tasks, run_demo, save_examples
 
     started = time.monotonic()
     storage.make_folder(out)

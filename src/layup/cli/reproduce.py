@@ -8,20 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from layup import console
+from layup.cli import console
 from layup.cli.app import app
 from layup.cli.options import NoCache, Workers
 from layup.errors import InputError
 from layup.registry import unknown_name
 
 if TYPE_CHECKING:
-    from layup.report import Section
-    from layup.suites.forecast import Estimate
-    from layup.suites.items import Item
-    from layup.suites.laboratory import Job, Laboratory, Wanted
-    from layup.suites.sheets import Sheet
-    from layup.suites.study import Study
-    from layup.suites.world import World
+    from layup.reproduction import Estimate, Item, Job, Laboratory, Section, Sheet, Study, Wanted, World
 
 CLAIMS = "claims"
 MISSING = "Missing:"
@@ -92,10 +86,8 @@ def reproduce(
     Runs leave the records of `layup run`: what is finished is not run again, and what was killed goes on.
     What cannot be run leaves a cell that says why. The page is written to --report.
     """
-    from layup.first_session import PRESETS
-    from layup.suites.items import ALL, ITEMS, items_of
-    from layup.suites.laboratory import Laboratory
-    from layup.suites.world import source_images
+    from layup.reproduction import ALL, ITEMS, Laboratory, items_of, source_images
+    from layup.tuning import PRESETS
 
     if not items:
         console.table(["name", "what it is"], [[item.name, item.title] for item in ITEMS.values()], 2)
@@ -130,7 +122,7 @@ def reproduce(
 
 
 def _methods(names: Sequence[str]) -> tuple[str, ...]:
-    from layup.methods import METHODS
+    from layup.benchmark.methods import METHODS
 
     for name in names:
         if name not in METHODS:
@@ -139,7 +131,7 @@ def _methods(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _world(quick: bool, local: bool, data: Path | None, settings: dict[str, Any]) -> World:
-    from layup.suites.world import local_world, paper_world, quick_world
+    from layup.reproduction import local_world, paper_world, quick_world
 
     make = quick_world if quick else local_world if local else paper_world
     return make(data, **settings)
@@ -147,7 +139,7 @@ def _world(quick: bool, local: bool, data: Path | None, settings: dict[str, Any]
 
 def _wanted(laboratory: Laboratory, chosen: Sequence[Item], claims: bool) -> Wanted:
     """Every run that the page needs, once."""
-    from layup.suites import claims as judged
+    from layup.reproduction import claims as judged
 
     found = [each for item in chosen for each in item.kind.wanted(laboratory)]
     found += judged.wanted(laboratory) if claims else []
@@ -156,8 +148,7 @@ def _wanted(laboratory: Laboratory, chosen: Sequence[Item], claims: bool) -> Wan
 
 def _gathered(laboratory: Laboratory, wanted: Wanted) -> Study:
     """All records, run where they are missing, with a line for each run."""
-    from layup.suites.laboratory import RUNNING
-    from layup.suites.study import Study
+    from layup.reproduction import RUNNING, Study
 
     total = len(laboratory.jobs(wanted))
     done = 0
@@ -186,7 +177,7 @@ def _title(laboratory: Laboratory, job: Job) -> str:
 
 def _forecast(laboratory: Laboratory, jobs: Sequence[Job], brief: bool = False) -> None:
     """What is still to be done, run by run and in all."""
-    from layup.suites.forecast import estimates, total_seconds
+    from layup.reproduction import estimates, total_seconds
 
     found = estimates(laboratory, jobs)
     if not brief:
@@ -223,8 +214,7 @@ def _duration(seconds: float) -> str:
 
 
 def _show(study: Study, chosen: Sequence[Item], claims: bool, folder: Path) -> None:
-    from layup import report
-    from layup.suites.introduction import introduction
+    from layup.reproduction import introduction, page as report
 
     sections = _sections(study, chosen, claims)
     for section in sections:
@@ -240,7 +230,7 @@ def _show(study: Study, chosen: Sequence[Item], claims: bool, folder: Path) -> N
 
 def _sheet(sheet: Sheet) -> None:
     """A table; columns that only repeat the paper's are for the page, a screen is too narrow for them."""
-    from layup.report import cell_text, lettered
+    from layup.reproduction import cell_text, lettered
 
     if sheet.title:
         console.say(sheet.title)
@@ -254,9 +244,7 @@ def _sheet(sheet: Sheet) -> None:
 
 
 def _sections(study: Study, chosen: Sequence[Item], claims: bool) -> list[Section]:
-    from layup.report import Section
-    from layup.suites import claims as judged
-    from layup.suites.paper import FOOTNOTES, SAYS
+    from layup.reproduction import FOOTNOTES, SAYS, Section, claims as judged
 
     found = []
     if claims:

@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from layup import console, storage
+from layup import storage
+from layup.cli import console
 from layup.cli.app import app
 from layup.cli.options import AsJson
 from layup.errors import InputError
 from layup.registry import unknown_name
 
 if TYPE_CHECKING:
-    from layup.comparison import Comparison, Difference, Group, Measured
-    from layup.results import Record
+    from layup.benchmark import Record
+    from layup.benchmark.comparison import Comparison, Difference, Group, Measured
 
 STDOUT = Path("-")
 DEFAULT_METRICS = (
@@ -95,8 +96,7 @@ def compare(
     images, marked ᵇ. Differences are between runs of the same seed, so what
     both share cancels.
     """
-    from layup import comparison
-    from layup.results import find_records
+    from layup.benchmark import comparison, find_records
 
     if as_json and csv == STDOUT:
         raise InputError("Give --json or --csv -, not both: each prints something else.")
@@ -143,7 +143,7 @@ def plot(
     each class is compared to that of the first (or --against); of a single one,
     the end is compared to when the class was new.
     """
-    from layup.results import find_records
+    from layup.benchmark import find_records
 
     parts = _parts(find_records(results), against)
     folders = [out / name for name in _file_names(found.subject for found, _ in parts)]
@@ -160,7 +160,7 @@ def plot(
 
 def _parts(records: Sequence[Record], against: str | None) -> list[tuple[Comparison, Group | None]]:
     """The comparison within each dataset and setting, and its baseline, if it has one of that label."""
-    from layup.comparison import compare
+    from layup.benchmark.comparison import compare
 
     parts: list[tuple[Comparison, Group | None]] = []
     unknown: InputError | None = None
@@ -179,8 +179,8 @@ def _parts(records: Sequence[Record], against: str | None) -> list[tuple[Compari
 
 def _pictures(found: Comparison, baseline: Group) -> Iterator[tuple[str, Callable[[Path], None]]]:
     """The name of each picture, and what draws it to a path."""
-    from layup import plots
-    from layup.comparison import accuracy_curve, forgetting_curve, over_all_curve
+    from layup.benchmark import plots
+    from layup.benchmark.comparison import accuracy_curve, forgetting_curve, over_all_curve
 
     groups = found.groups
     curves = {"average accuracy Aₜ": accuracy_curve, "forgetting Fₜ": forgetting_curve}
@@ -232,7 +232,7 @@ def _file_names(labels: Iterable[str]) -> list[str]:
 
 def _table(found: Comparison, names: Sequence[str], baseline: Group | None) -> set[str]:
     """The table; gives back what its errors are over."""
-    from layup.comparison import difference
+    from layup.benchmark.comparison import difference
 
     headings = [HEADINGS.get(name, name.replace("_", " ")) for name in names]
     columns = ["run", "seeds", *headings]
@@ -278,7 +278,7 @@ def _cell(name: str, value: Measured, joint: bool) -> str:
 
 
 def _number(name: str, value: Measured) -> str:
-    from layup.comparison import COSTS
+    from layup.benchmark.comparison import COSTS
 
     if value.mean is None:
         return "–"

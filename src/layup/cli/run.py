@@ -8,18 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from layup import console
+from layup.benchmark import SETTINGS, Scenario, class_incremental, domain_incremental, online
+from layup.cli import console
 from layup.cli.app import app
 from layup.cli.options import Engine, NoCache, Weights, Workers, first_session, number_or_rule
 from layup.errors import InputError
 from layup.registry import unknown_name
-from layup.scenarios import SETTINGS, Scenario, class_incremental, domain_incremental, online
 
 if TYPE_CHECKING:
-    from layup.datasets import Dataset
-    from layup.experiment import Experiment
-    from layup.image_model import Reading
-    from layup.results import Record
+    from layup.benchmark import Experiment, Record
+    from layup.benchmark.datasets import Dataset
+    from layup.model import Reading
 
 SHUFFLED = "shuffled"
 WITH_SESSION = "+fsa"
@@ -148,9 +147,9 @@ def run(
     layup plot results/                              pictures
     """
     from layup.backbones import EAGER, load_backbone
-    from layup.datasets import load_dataset
-    from layup.experiment import Experiment, prepared
-    from layup.methods import DepthsMethod, method_class
+    from layup.benchmark import Experiment, prepared
+    from layup.benchmark.datasets import load_dataset
+    from layup.benchmark.methods import DepthsMethod, method_class
 
     if method.endswith(WITH_SESSION):
         method, adapt = method.removesuffix(WITH_SESSION), adapt or "auto"
@@ -225,7 +224,7 @@ def _scenario(
 
 def _show(experiment: Experiment, again: bool) -> None:
     """Run, with a table that grows, and say what came out."""
-    from layup.comparison import authors_passes
+    from layup.benchmark.comparison import authors_passes
 
     def on_wait(holder: str) -> None:
         console.remark(f"Waiting: this very run is done by {holder} …")
@@ -259,7 +258,7 @@ def _show(experiment: Experiment, again: bool) -> None:
 
 def _warn_of_small_cache(experiment: Experiment) -> None:
     """Say so if the cache cannot hold the features of all images: then some will be computed again."""
-    from layup.cache import FeatureCache
+    from layup.features import FeatureCache
 
     if experiment.reading.get("cache") is False:
         return
@@ -276,7 +275,7 @@ def _warn_of_small_cache(experiment: Experiment) -> None:
 
 
 def _row(records: dict[str, Record], task: int) -> list[str]:
-    from layup.metrics import average_accuracy_curve, forgetting_curve
+    from layup.benchmark.metrics import average_accuracy_curve, forgetting_curve
 
     first = next(iter(records.values()))
     step = first.steps[task]

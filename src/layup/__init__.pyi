@@ -1,0 +1,12 @@
+from .algebra import (
+    GramStatistics as GramStatistics,
+    NearestMeanClassifier as NearestMeanClassifier,
+    RidgeClassifier as RidgeClassifier,
+)
+from .backbones import Backbone as Backbone, Preprocessing as Preprocessing, load_backbone as load_backbone
+from .errors import LayupError as LayupError
+from .features import FeatureCache as FeatureCache, NoCache as NoCache
+from .model import NMC as NMC, LayNMC as LayNMC, LayUP as LayUP
+from .tuning import FirstSession as FirstSession
+
+__version__: str

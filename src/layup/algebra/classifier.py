@@ -1,0 +1,386 @@
+"""Classifiers on feature vectors that keep sums and no samples, with scikit-learn's conventions."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from numbers import Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.metrics.pairwise import cosine_similarity, euclidean_distances
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from layup.algebra.held_out_search import search_lambda_by_error
+from layup.algebra.lambda_search import search_lambda
+from layup.algebra.recursive import Stream
+from layup.algebra.ridge import FIRST_LAMBDA, Solution, eigenpairs
+from layup.algebra.statistics import ClassSums, Floats, GramStatistics, require_summable, united
+from layup.errors import InputError
+from layup.registry import unknown_name
+
+FEW = 64
+"""Samples of a lesson that may be streamed: more are as well learned by solving once."""
+TURNS = 2
+"""How often a solution must have been outdated by a few samples: what streaming takes to begin pays then."""
+LAMBDA_RULES = ("search", "gcv")
+METRICS = ("cosine", "euclidean")
+
+
+class SumsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """What classifiers made of sums share: `fit` is one `partial_fit`; only seen classes are predicted."""
+
+    sums: ClassVar[type[ClassSums]]
+    statistics_: Any
+    declared_: list[Any]
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Learn from scratch."""
+        for learned in [name for name in vars(self) if name.endswith("_")]:
+            delattr(self, learned)
+        return self.partial_fit(X, y)
+
+    def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: Sequence[Any] | None = None) -> Self:
+        """Learn one more lesson. New labels may come at any time; `classes` may declare some ahead."""
+        first = not hasattr(self, "statistics_")
+        x, labels = validate_data(self, X, y, reset=first)
+        with warnings.catch_warnings():  # a lesson of many classes with an image or two each is no regression
+            warnings.simplefilter("ignore", UserWarning)
+            check_classification_targets(labels)
+        self._check()
+        # What cannot be learned must change nothing, not even how many values a sample has.
+        lesson = self.empty(x.shape[1]) if first else self.statistics_.empty()
+        lesson.update(x, labels)
+        declared = united(
+            [] if first else self.declared_, [] if classes is None else np.asarray(classes).tolist()
+        )
+        united(declared, labels.tolist())
+        if first:
+            self.adopt(lesson.empty())
+        self._learn(x, labels, lesson)
+        self.declared_ = declared
+        return self
+
+    def absorb(self, lesson: Any) -> None:
+        """Learn a lesson from its sums alone, for classifiers that need nothing else of it."""
+        # First, so that an interruption between the two leaves nothing that was solved of other sums.
+        self.adopt(self.statistics_)
+        self.statistics_.add(lesson)
+
+    def revert(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Un-learn samples, as if they had never come. λ stays as it is."""
+        check_is_fitted(self)
+        self.statistics_.revert(*validate_data(self, X, y, reset=False))
+        self.adopt(self.statistics_)
+        return self
+
+    @property
+    def needs_samples(self) -> bool:
+        """Whether sums are not enough to learn a lesson: its samples are looked at once more."""
+        return False
+
+    @property
+    def ready(self) -> bool:
+        """Whether all that the next prediction needs is there."""
+        return False
+
+    def empty(self, layers: Mapping[str, int] | int) -> Any:
+        """Sums of these layers, to begin with."""
+        return self.sums(layers)
+
+    def adopt(self, statistics: Any) -> None:
+        """Go on from these sums, which belong to this classifier from now on."""
+        self._check()
+        self.statistics_ = statistics
+        self.n_features_in_ = statistics.dim
+        self.declared_ = getattr(self, "declared_", [])
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """All labels, seen or declared, sorted."""
+        return np.array(united(self.statistics_.labels, self.declared_))
+
+    def scores(self, X: ArrayLike) -> Floats:
+        """One column for each of `classes_`, whatever their number; −∞ for a class not seen yet."""
+        check_is_fitted(self)
+        x = validate_data(self, X, reset=False)
+        if not self.statistics_.labels:
+            raise InputError("There is no class to predict: none was learned, or all were forgotten again.")
+        require_summable(x, self.statistics_.precision)
+        classes = self.classes_
+        scores = np.full((len(x), len(classes)), -np.inf)
+        scores[:, np.isin(classes, self.statistics_.labels)] = self._score(x.astype(np.float64))
+        return scores
+
+    def decision_function(self, X: ArrayLike) -> Floats:
+        """The scores; with two classes, as scikit-learn has it, the lead of the second over the first."""
+        scores = self.scores(X)
+        return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """The label of the highest score; among equals the first in sorted order."""
+        best = self.scores(X).argmax(axis=1)
+        return np.asarray(self.classes_[best])
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "statistics_")
+
+    def _check(self) -> None:
+        """Refuse impossible parameters: scikit-learn has this done when learning, not in `__init__`."""
+        raise NotImplementedError
+
+    def _learn(self, x: NDArray[Any], labels: NDArray[Any], lesson: Any) -> None:
+        # All at once, so that an interruption leaves the sums as they were.
+        found = self._search(x, labels, lesson) if self.needs_samples else None
+        self.absorb(lesson)
+        if found is not None:
+            self.adopt(self.statistics_, *found)
+
+    def _search(self, x: NDArray[Any], labels: NDArray[Any], lesson: Any) -> tuple[Any, ...] | None:
+        """What a lesson that is about to be learned is searched for: what `adopt` takes beside the sums.
+
+        None if it is too small to be searched. Only asked for if `needs_samples`.
+        """
+        raise NotImplementedError
+
+    def _score(self, x: Floats) -> Floats:
+        raise NotImplementedError
+
+
+class RidgeClassifier(SumsClassifier):
+    """LayUP's classifier: argmax over classes of Φᵀ (G + λI)⁻¹ c_y, without intercept.
+
+    Args:
+        lam: how λ is chosen. "search": the paper's four-fold search on each lesson alone; "gcv": from the
+            sums by generalised cross-validation, so independent of the order of lessons; or a number ≥ 0,
+            where 0 means the minimum-norm solution.
+        balance: solve as if all classes had as many samples, from the same sums.
+        precision: of new sums and of solving with them. "float32" is there to do as others have done: it
+            halves the memory, and ruins the answers where λ is small and samples are fewer than dimensions.
+
+    Learning costs d² operations a sample, and about two solves a lesson where λ is searched, see
+    `search_lambda`; the first prediction after a lesson costs one solve (d³/3; about 9 d³ with "gcv"). Where
+    lessons of a few samples and predictions take turns, a `Stream` takes over: then both cost 2 d² a sample.
+
+    >>> import numpy as np
+    >>> X = np.array([[1.0, 0.1], [0.9, 0.0], [0.1, 1.0], [0.0, 0.8]])
+    >>> model = RidgeClassifier(lam=0.1).partial_fit(X[:2], ["cat", "cat"])
+    >>> model.partial_fit(X[2:], ["dog", "dog"]).predict([[0.8, 0.2], [0.1, 0.7]]).tolist()
+    ['cat', 'dog']
+    """
+
+    sums = GramStatistics
+    solution_: Solution
+    stream_: Stream | None
+    turns_: int
+
+    def __init__(
+        self, lam: float | str = "search", *, balance: bool = False, precision: str = "float64"
+    ) -> None:
+        self.lam = lam
+        self.balance = balance
+        self.precision = precision
+
+    @property
+    def lambda_(self) -> float:
+        """The λ in force."""
+        return self.solution_.lambda_
+
+    @property
+    def needs_samples(self) -> bool:
+        """Whether λ is searched on the samples of each lesson."""
+        return isinstance(self.lam, str) and self.lam == "search"
+
+    @property
+    def ready(self) -> bool:
+        """Whether W is there, or a stream that follows it."""
+        return self.solution_.solved or self.stream_ is not None
+
+    def empty(self, layers: Mapping[str, int] | int) -> GramStatistics:
+        """Sums of these layers, to begin with, in the precision that is asked for."""
+        return GramStatistics(layers, self.precision)
+
+    def absorb(self, lesson: GramStatistics) -> None:
+        """Learn a lesson from its sums alone; one of a few samples that comes after an answer is streamed."""
+        samples, stream = lesson.rows if lesson.total <= FEW else None, self.stream_
+        turns = self.turns_ + self.solution_.solved
+        super().absorb(lesson)  # which forgets the stream: should it be interrupted below, it is half changed
+        if samples is None:
+            return
+        self.turns_ = turns
+        if stream is not None:
+            stream.learn(*samples)
+            self.stream_ = stream if stream.sound else None
+
+    def adopt(
+        self, statistics: GramStatistics, lam: float | None = None, weights: Floats | None = None
+    ) -> None:
+        """Go on from these sums; `lam` is the λ that a search found for them, and `weights` W, if at hand."""
+        super().adopt(statistics)
+        if self.needs_samples:
+            if lam is None:
+                lam = self.lambda_ if hasattr(self, "solution_") else FIRST_LAMBDA
+        else:
+            lam = None if isinstance(self.lam, str) else float(self.lam)
+        self.solution_ = Solution(statistics, lam, self.balance, weights)
+        self.stream_ = None
+        self.turns_ = 0
+
+    def _check(self) -> None:
+        require_rule(self.lam)
+
+    def _search(
+        self, x: NDArray[Any], labels: NDArray[Any], lesson: GramStatistics
+    ) -> tuple[float, Floats | None] | None:
+        """λ for a lesson that is about to be learned, if it can be searched on it; with W, if at hand."""
+        found = search_lambda(self.statistics_, x, labels, balance=self.balance, lesson=lesson)
+        return None if found is None else (found.best, found.weights)
+
+    def _score(self, x: Floats) -> Floats:
+        if self.stream_ is None and self.turns_ >= TURNS and not self.solution_.solved and self._can_stream:
+            self.stream_ = Stream.begun(self.statistics_, self.lambda_)
+            self.turns_ = 0  # another attempt would be as futile, should this one be
+        if self.stream_ is not None:
+            return self.stream_.scores(x, balance=self.balance)
+        return x @ self.solution_.weights
+
+    @property
+    def _can_stream(self) -> bool:
+        """Whether λ stays the same from one sample to the next, and rounding can be kept small."""
+        return self.solution_.lam is not None and self.statistics_.precision == "float64"
+
+
+class HeldOutRidgeClassifier(RidgeClassifier):
+    """RanPAC's classifier: the same scores, but another search of λ, see `search_lambda_by_error`.
+
+    Args:
+        lam: "search" (on a fifth of each lesson alone, by squared error), "gcv" or a number ≥ 0.
+        seed: decides which fifth.
+        precision: as of `RidgeClassifier`.
+
+    >>> import numpy as np
+    >>> X, y = np.eye(6)[[0, 1, 2] * 4], ["a", "b", "c"] * 4
+    >>> model = HeldOutRidgeClassifier(seed=1).fit(X, y)
+    >>> model.lambda_, model.predict(X[:3]).tolist()
+    (1e-08, ['a', 'b', 'c'])
+    """
+
+    def __init__(self, lam: float | str = "search", *, seed: int = 0, precision: str = "float64") -> None:
+        super().__init__(lam, precision=precision)
+        self.seed = seed
+
+    def _search(
+        self, x: NDArray[Any], labels: NDArray[Any], lesson: GramStatistics
+    ) -> tuple[float, Floats | None] | None:
+        found = search_lambda_by_error(x, labels, self.seed, precision=lesson.precision)
+        return None if found is None else (found.best, None)
+
+
+def require_rule(lam: float | str) -> None:
+    """Refuse what is no way to choose λ."""
+    if isinstance(lam, str):
+        if lam not in LAMBDA_RULES:
+            raise unknown_name("rule for λ", lam, [*LAMBDA_RULES, "a number ≥ 0"])
+    else:
+        require_number(lam, "a number ≥ 0, 'search' or 'gcv'")
+
+
+def require_number(lam: float, allowed: str = "a number ≥ 0") -> None:
+    """Refuse what is no λ; `allowed` says what would be."""
+    if not (isinstance(lam, Real) and 0 <= lam < np.inf):
+        raise InputError(f"λ = {lam} cannot be used: give {allowed}.")
+
+
+class NearestMeanClassifier(SumsClassifier):
+    """NMC: the class whose mean feature vector is nearest, by cosine or Euclidean distance (eq. 2).
+
+    Keeps one sum and one count per class, nothing else.
+
+    >>> model = NearestMeanClassifier().fit([[1.0, 0.1], [0.1, 1.0]], ["cat", "dog"])
+    >>> model.predict([[0.9, 0.3]]).tolist()
+    ['cat']
+    """
+
+    sums = ClassSums
+
+    def __init__(self, metric: str = "cosine") -> None:
+        self.metric = metric
+
+    def _check(self) -> None:
+        require_metric(self.metric)
+
+    def _score(self, x: Floats) -> Floats:
+        means: Floats = self.statistics_.prototypes / self.statistics_.counts[:, None]
+        if self.metric == "cosine":
+            return np.asarray(cosine_similarity(x, means))
+        return np.asarray(-euclidean_distances(x, means))
+
+
+def require_metric(metric: str) -> None:
+    """Refuse what is no way to measure how near a mean is."""
+    if metric not in METRICS:
+        raise unknown_name("metric", metric, METRICS)
+
+
+class DiscriminantClassifier(SumsClassifier):
+    """Linear discriminant analysis from sums: Gaussian classes of their own means and one shared covariance.
+
+    With μ_y = c_y / n_y and Σ = S_W / N + λI, where S_W = G − Σ c_y c_yᵀ / n_y is the scatter within classes,
+
+        s_y = μ_yᵀ Σ⁻¹ Φ − ½ μ_yᵀ Σ⁻¹ μ_y + log(n_y / N),
+
+    which is the logarithm of a class's posterior probability, up to what all classes share.
+
+    Args:
+        lam: a number ≥ 0, which is added to the variance in every direction; where that is less than the
+            rounding of S_W, as much as this is.
+
+    Learning costs d² operations a sample, the first prediction after a lesson an eigendecomposition (9 d³).
+
+    >>> model = DiscriminantClassifier(0.1).fit([[1.0, 0.1], [0.8, 0.0], [0.1, 1.0]], ["cat", "cat", "dog"])
+    >>> model.predict([[0.9, 0.3], [0.2, 0.9]]).tolist()
+    ['cat', 'dog']
+    """
+
+    sums = GramStatistics
+    solution_: _Discriminant
+
+    def __init__(self, lam: float = 1.0) -> None:
+        self.lam = lam
+
+    def adopt(self, statistics: GramStatistics) -> None:
+        """Go on from these sums."""
+        super().adopt(statistics)
+        self.solution_ = _Discriminant(statistics, float(self.lam))
+
+    def _check(self) -> None:
+        require_number(self.lam)
+
+    def _score(self, x: Floats) -> Floats:
+        weights, offsets = self.solution_.weights_and_offsets
+        return x @ weights + offsets
+
+
+@dataclass(frozen=True)
+class _Discriminant:
+    """The discriminants that sums stand for: made when first used, since learning alone needs no solving."""
+
+    statistics: GramStatistics
+    lam: float
+
+    @cached_property
+    def weights_and_offsets(self) -> tuple[Floats, Floats]:
+        """Σ⁻¹ μ, d × C, and what is added to the scores, C."""
+        sums = self.statistics
+        means = sums.prototypes / sums.counts[:, None]
+        variances, directions = eigenpairs(sums.within_class_scatter() / sums.total)
+        rounding = sums.dim * np.finfo(np.float64).eps * np.trace(sums.gram) / sums.total
+        least = max(self.lam, rounding) or 1.0  # where all features are zero, whatever
+        variances = np.maximum(variances, 0.0) + least  # what was forgotten may leave some below zero
+        weights = directions @ ((directions.T @ means.T) / variances[:, None])
+        return weights, np.log(sums.counts / sums.total) - (means * weights.T).sum(axis=1) / 2

@@ -1,0 +1,409 @@
+"""How LayUP searches λ on a lesson that is about to be learned: by four folds of it.
+
+The paper's search (appendix A.1) leaves out a fold v of the lesson at a time, solves for the history and the
+other three folds, and asks for v; for sixteen values of λ that makes 64 solves. None of them is needed. Let X
+be all that was ever learned, row by row, Y its one-hot targets, and H = X (XᵀX + λI)⁻¹ Xᵀ the hat matrix of
+the whole, p = H Y. Then
+
+    ŷ_v = y_v − (I − H_vv)⁻¹ (y_v − p_v)
+
+is exactly what the rest would answer: with R the inverse of the whole and R' that of the rest, Woodbury's
+identity gives X_v R' = (I − H_vv)⁻¹ X_v R. For H_vv and p_v, the rows of the fold are enough, and G and c:
+no row of the history is needed, and one `Resolvent` of G serves every λ and fold.
+
+While the rest has fewer samples than dimensions, I − H_vv goes to zero with λ, and would be lost to rounding.
+There K = X Xᵀ serves instead of G = XᵀX, for I − H = λ (K + λI)⁻¹, and λ cancels:
+
+    ŷ_v = y_v − ([(K + λI)⁻¹]_vv)⁻¹ [(K + λI)⁻¹ Y]_v
+
+The history takes part as the rows of a square root of its G, which are no samples, and as few as its rank.
+
+Folds of more than a third of d samples are dearer this way than a factorisation each. They are searched
+apart: each has its own sums, and its samples are read in chunks, so that lessons of any length fit in memory.
+
+Balanced classes change G and c with every fold, but only along the means of the classes: see
+`ridge.balancing`, which comes after all of this.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.model_selection import StratifiedKFold
+from torch import Tensor
+
+from layup.algebra.resolvent import Resolvent
+from layup.algebra.ridge import balancing, square_root
+from layup.algebra.statistics import CHUNK, Floats, GramStatistics, united
+
+LAMBDAS: tuple[float, ...] = (1e-8, *(10.0 ** (exponent / 2) for exponent in range(-8, 7)))
+"""The sixteen values that the paper searches (appendix A.1)."""
+
+Folds: TypeAlias = list[NDArray[np.int64]]
+"""The rows of each."""
+
+FOLDS = 4
+SMALL = 2**22
+"""Values of samples that are whitened for several λ at once."""
+STRIP = 256
+"""Columns of a symmetric product that are computed at once."""
+ONE_THREAD = 768
+"""Rows of a matrix up to which one thread searches as fast as two, which wait for each other."""
+SIDE_BY_SIDE = 2048
+"""Rows of matrices up to which several blocks are searched at a time; more would take too much memory."""
+LARGE_FOLD = 1 / 3
+"""Of the dimensions: beyond it, a factorisation for each fold costs less than the products of all folds.
+
+And without a fold there are then still as many samples as dimensions: three times a third of them.
+"""
+
+
+@dataclass(frozen=True)
+class LambdaSearch:
+    """What the search saw: the mean accuracy over folds of every λ, and the winner.
+
+    `weights` are those of the winner, for the history and the lesson; None where they were not at hand.
+    """
+
+    accuracies: dict[float, Fraction]
+    weights: Floats | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def best(self) -> float:
+        """The λ of highest accuracy, the larger one among equals."""
+        return max(self.accuracies, key=lambda lam: (self.accuracies[lam], lam))
+
+
+def search_lambda(
+    history: GramStatistics,
+    features: NDArray[Any],
+    labels: NDArray[Any],
+    *,
+    balance: bool = False,
+    grid: Sequence[float] = LAMBDAS,
+    lesson: GramStatistics | None = None,
+) -> LambdaSearch | None:
+    """The paper's choice of λ (appendix A.1), on the current lesson alone.
+
+    The lesson is cut into four stratified folds in the order given. For each fold, G and c hold the history
+    and the other three folds; every λ is scored by its accuracy on the fold left out, over all classes that
+    the fold's own sums have seen. Accuracies are exact fractions, averaged over folds.
+    None if no class of the lesson has four samples: there is nothing to search on.
+
+    `lesson` are the sums of the lesson, if they are at hand. With n samples of a lesson and N in all, costs
+    2 m³ + 2 m² n operations for m = d, or N while that is less, and |grid|·(n/4 + C)·m a sample; in large
+    lessons four times 2 d³, and d² + |grid|·C·d a sample. `forecasts.searching` says what memory it takes.
+    """
+    everything = {"": list(history.layers)}
+    found = search_blocks(history, features, labels, everything, balance=balance, grid=grid, lesson=lesson)
+    return found.get("")
+
+
+def search_blocks(
+    history: GramStatistics,
+    features: NDArray[Any],
+    labels: NDArray[Any],
+    blocks: Mapping[str, Sequence[str]],
+    *,
+    balance: bool = False,
+    grid: Sequence[float] = LAMBDAS,
+    lesson: GramStatistics | None = None,
+) -> dict[str, LambdaSearch]:
+    """`search_lambda` for several blocks of layers, by name: for each as if there were no other layers.
+
+    The layers of a block must follow each other. Blocks that lie within a wider one take their columns of its
+    matrices, which are made once: columns of a square root of G are a root of that part of G. If they are
+    small they are searched side by side, a thread each, so that none waits for another.
+    """
+    if np.unique(labels, return_counts=True)[1].max(initial=0) < FOLDS:
+        return {}
+    task = _Task(history, lesson, features, labels, _stratified(labels))
+    most = max(map(len, task.folds))
+    found: dict[str, LambdaSearch] = {}
+    kinds: dict[_Prepare, dict[str, Sequence[str]]] = {_by_kernel: {}, _by_gram: {}}
+    for name, layers in blocks.items():
+        width = len(history.columns(layers))
+        if most > LARGE_FOLD * width:
+            found[name] = LambdaSearch(_accuracies_apart(task.part(layers), balance, grid))
+        else:
+            few = history.total + len(labels) - most < width
+            kinds[_by_kernel if few else _by_gram][name] = layers
+    for prepare, alike in kinds.items():
+        for nested in _nests(alike):
+            found |= _searched_together(task, nested, prepare, balance, grid)
+    return {name: found[name] for name in blocks}
+
+
+def _nests(blocks: Mapping[str, Sequence[str]]) -> Iterator[dict[str, Sequence[str]]]:
+    """Each block that lies within no other, with all that lie within it, the widest first."""
+    left = dict(sorted(blocks.items(), key=lambda block: -len(block[1])))
+    while left:
+        widest = {*next(iter(left.values()))}
+        yield {name: layers for name, layers in left.items() if {*layers} <= widest}
+        left = {name: layers for name, layers in left.items() if not {*layers} <= widest}
+
+
+@dataclass(frozen=True)
+class _Task:
+    """A lesson, cut into folds, its sums if they are at hand, and those of what was learned before it."""
+
+    history: GramStatistics
+    lesson: GramStatistics | None
+    features: NDArray[Any]
+    labels: NDArray[Any]
+    folds: Folds
+
+    def part(self, layers: Sequence[str]) -> _Task:
+        """With these layers only."""
+        return replace(
+            self,
+            history=self.history.select(layers),
+            lesson=None if self.lesson is None else self.lesson.select(layers),
+            features=self.features[:, self.history.span(layers)],
+        )
+
+    @cached_property
+    def names(self) -> list[Any]:
+        """All labels."""
+        return united(self.history.labels, np.unique(self.labels).tolist())
+
+    @cached_property
+    def past(self) -> tuple[Tensor, Tensor]:
+        """Of the history, counts and prototypes (C × d) with a row for each name."""
+        places = [self.names.index(label) for label in self.history.labels]
+        counts = torch.zeros(len(self.names), dtype=torch.int64)
+        counts[places] = torch.from_numpy(self.history.counts)
+        prototypes = np.zeros((len(self.names), self.history.dim), self.history.precision)
+        prototypes[places] = self.history.prototypes
+        return counts, torch.from_numpy(prototypes)
+
+    @cached_property
+    def x(self) -> Tensor:
+        """The samples of the lesson, fold after fold."""
+        return torch.from_numpy(self.features[np.concatenate(self.folds)].astype(self.history.precision))
+
+    @cached_property
+    def y(self) -> Tensor:
+        """Their one-hot targets."""
+        unit = torch.eye(len(self.names), dtype=self.past[1].dtype)
+        return unit[np.searchsorted(self.names, self.labels[np.concatenate(self.folds)])]
+
+
+_Prepare: TypeAlias = Callable[[_Task], Callable[[slice], "_Whole"]]
+
+
+def _by_gram(task: _Task) -> Callable[[slice], _Whole]:
+    """By G, for at least as many samples as dimensions, whichever fold is left out."""
+    lesson = task.lesson
+    if lesson is None:
+        lesson = task.history.empty()
+        lesson.update(task.features, task.labels)
+    gram = torch.from_numpy(task.history.gram + lesson.gram)
+    x, prototypes = task.x, task.past[1] + task.y.T @ task.x
+    return lambda span: _Whole.of_many(gram[span, span], prototypes[:, span], x[:, span])
+
+
+def _by_kernel(task: _Task) -> Callable[[slice], _Whole]:
+    """By K, for fewer; of the history, the rows and targets of a square root."""
+    root, targets = square_root(task.history.gram, task.past[1].numpy(), task.history.total)
+    rows, y = torch.cat([torch.from_numpy(root), task.x]), torch.cat([torch.from_numpy(targets), task.y])
+    return lambda span: _Whole.of_few(rows[:, span], y, len(task.y))
+
+
+def _searched_together(
+    task: _Task,
+    nested: Mapping[str, Sequence[str]],
+    prepare: _Prepare,
+    balance: bool,
+    grid: Sequence[float],
+) -> dict[str, LambdaSearch]:
+    """The searches with a block of a task's layers, which is first, and with others within it."""
+    part = task.part(next(iter(nested.values())))
+    whole, counts = prepare(part), part.past[0] + part.y.sum(dim=0).to(torch.int64)
+    truths = list(torch.split(part.y, [*map(len, part.folds)]))
+    spans = [part.history.span(layers) for layers in nested.values()]
+    with _workers(len(spans), min(part.history.dim, int(counts.sum()))) as mapped:
+        searches = mapped(lambda span: _searched(whole(span), truths, counts, balance, grid), spans)
+        return dict(zip(nested, searches, strict=True))
+
+
+def _searched(
+    whole: _Whole, truths: list[Tensor], counts: Tensor, balance: bool, grid: Sequence[float]
+) -> LambdaSearch:
+    """The search by hat matrices of history and lesson as one."""
+    # Many small matrices are quicker together, large ones would need the memory of all.
+    together = max(1, SMALL // max(whole.samples.numel(), 1))
+    accuracies: dict[float, Fraction] = {}
+    for start in range(0, len(grid), together):
+        lams = grid[start : start + together]
+        accuracies |= zip(lams, whole.accuracies(lams, truths, counts, balance), strict=True)
+    found = LambdaSearch(accuracies)
+    if truths[0].dtype == torch.float32:  # there, weights are to come of a plain solve: see `ridge.solve`
+        return found
+    return replace(found, weights=whole.weights(found.best, counts, balance).numpy())
+
+
+@dataclass(frozen=True)
+class _Whole:
+    """History and lesson as one, ready for any λ: by their G, or by the kernel K of as many rows.
+
+    `samples` (fold after fold) and `targets` are rotated columns. Of G they are the samples themselves, and
+    c. Of K they are the unit vectors of their rows, and Y; then there are also all rows and Y as they were.
+    """
+
+    # All in torch: NumPy's threads and torch's, taking turns, wait for each other.
+    resolvent: Resolvent
+    samples: Tensor
+    targets: Tensor
+    kernel_of: tuple[Tensor, Tensor] | None = None
+
+    @classmethod
+    def of_many(cls, gram: Tensor, prototypes: Tensor, x: Tensor) -> _Whole:
+        """By their G and c, and the samples of the lesson."""
+        resolvent = Resolvent(gram)
+        return cls(resolvent, resolvent.rotated(x.T), resolvent.rotated(prototypes.T))
+
+    @classmethod
+    def of_few(cls, rows: Tensor, y: Tensor, new: int) -> _Whole:
+        """By rows and targets, of which so many at the end are those of the lesson."""
+        resolvent = Resolvent(_inner(rows.T))
+        unit = torch.eye(len(rows), dtype=rows.dtype)[:, len(rows) - new :]
+        return cls(resolvent, resolvent.rotated(unit), resolvent.rotated(y), (rows, y))
+
+    def accuracies(
+        self, lams: Sequence[float], truths: list[Tensor], counts: Tensor, balance: bool
+    ) -> list[Fraction]:
+        """The mean accuracy over folds, each answered by what was learned without it; truths are one-hot."""
+        shifted = self.resolvent.at(lams)
+        targets, samples = shifted.whitened(self.targets), shifted.whitened(self.samples)
+        means = [Fraction(0)] * len(lams)
+        for fold, truth in zip(torch.split(samples, [*map(len, truths)], dim=2), truths, strict=True):
+            own, cross = _inner(fold), fold.mT @ targets
+            if self.kernel_of is None:
+                answers = truth - _solved(torch.eye(len(truth), dtype=own.dtype) - own, truth - cross)
+            else:
+                answers = truth - _solved(own, cross)
+            rest = counts - truth.sum(dim=0).to(counts.dtype)
+            seen = rest.nonzero().ravel()  # the rest may lack classes of the fold: those answers are wrong
+            scores = answers[..., seen]
+            if balance:
+                # The inner products without the fold: its targets are taken out, and then its rows.
+                crossed = truth.T @ cross
+                without = targets.mT @ targets - crossed - crossed.mT + truth.T @ own @ truth
+                without += (cross - own @ truth).mT @ answers
+                products = self._products(without, shifted.lams, counts - rest)
+                scores = scores @ balancing(products[:, seen][..., seen], rest[seen])
+            right = seen[scores.argmax(dim=2)] == truth.argmax(dim=1)
+            hits = right.sum(dim=1).tolist()
+            means = [mean + Fraction(hit, FOLDS * len(truth)) for mean, hit in zip(means, hits, strict=True)]
+        return means
+
+    def weights(self, lam: float, counts: Tensor, balance: bool) -> Tensor:
+        """W of all samples."""
+        shifted = self.resolvent.at([lam])
+        targets = shifted.whitened(self.targets)
+        weights = self.resolvent.rotated_back(shifted.solved(targets)[0])
+        if self.kernel_of is not None:
+            weights = self.kernel_of[0].T @ weights
+        if balance:
+            products = self._products(targets.mT @ targets, shifted.lams, torch.zeros_like(counts))
+            weights = weights @ balancing(products[0], counts)
+        return weights
+
+    def _products(self, inner: Tensor, lams: Tensor, left_out: Tensor) -> Tensor:
+        """cᵀ (G + λI)⁻¹ c, from the inner products of whitened targets, so many of each class left out.
+
+        Of K, where these are Yᵀ (K + λI)⁻¹ Y, it is Yᵀ K (K + λI)⁻¹ Y = Yᵀ Y − λ Yᵀ (K + λI)⁻¹ Y.
+        """
+        if self.kernel_of is None:
+            return inner
+        y = self.kernel_of[1]
+        return y.T @ y - torch.diag(left_out) - lams.to(y.dtype)[:, None, None] * inner
+
+
+def _accuracies_apart(task: _Task, balance: bool, grid: Sequence[float]) -> dict[float, Fraction]:
+    """The mean accuracy over folds of every λ, from the sums of each fold."""
+    sums = [task.history.empty() for _ in task.folds]
+    for fold, rows in zip(sums, task.folds, strict=True):
+        for chunk in _chunks(rows):
+            fold.update(task.features[chunk], task.labels[chunk])
+    accuracies = dict.fromkeys(grid, Fraction(0))
+    for fold, rows in zip(sums, task.folds, strict=True):
+        seen = sum((other for other in sums if other is not fold), start=task.history)
+        weights = list(_weights_of(seen, balance, grid))
+        for chunk in _chunks(rows):
+            x, truth = task.features[chunk].astype(seen.precision), task.labels[chunk]
+            for lam, w in zip(grid, weights, strict=True):
+                right = np.array(seen.labels)[(x @ w).argmax(axis=1)] == truth
+                accuracies[lam] += Fraction(int(right.sum()), FOLDS * len(rows))
+    return accuracies
+
+
+def _weights_of(sums: GramStatistics, balance: bool, grid: Sequence[float]) -> Iterator[Floats]:
+    """W of these sums for every λ."""
+    resolvent, counts = Resolvent(torch.from_numpy(sums.gram)), torch.from_numpy(sums.counts)
+    rotated = resolvent.rotated(torch.from_numpy(sums.prototypes).T)
+    for lam in grid:
+        shifted = resolvent.at([lam])
+        targets = shifted.whitened(rotated)
+        weights = resolvent.rotated_back(shifted.solved(targets)[0])
+        yield (weights @ balancing(targets[0].T @ targets[0], counts) if balance else weights).numpy()
+
+
+def _chunks(rows: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+    """So many rows at a time as one chunk may have."""
+    return (rows[start : start + CHUNK] for start in range(0, len(rows), CHUNK))
+
+
+def _inner(columns: Tensor) -> Tensor:
+    """All inner products of the columns; being symmetric, those right of the diagonal are copied."""
+    count = columns.shape[-1]
+    if count <= STRIP:
+        return columns.mT @ columns
+    found = columns.new_empty(*columns.shape[:-2], count, count)
+    for start in range(0, count, STRIP):
+        end = start + STRIP
+        found[..., start:, start:end] = columns[..., start:].mT @ columns[..., start:end]
+        found[..., start:end, end:] = found[..., end:, start:end].mT
+    return found
+
+
+def _solved(matrix: Tensor, right: Tensor) -> Tensor:
+    """A⁻¹ b of positive matrices; where rounding has made one singular, the smallest solutions."""
+    factor, failed = torch.linalg.cholesky_ex(matrix)
+    if failed.any():
+        inverse: Tensor = torch.linalg.pinv(matrix, hermitian=True)
+        return inverse @ right
+    return torch.cholesky_solve(right, factor)
+
+
+@contextmanager
+def _workers(count: int, side: int) -> Iterator[Callable[..., Iterable[Any]]]:
+    """`map` for so many pieces of work with matrices of so many rows: a thread for each, or all for each."""
+    if side > (ONE_THREAD if count == 1 else SIDE_BY_SIDE):
+        yield map
+        return
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # for this thread, and those that begin now
+    try:
+        with ThreadPoolExecutor(threads) as pool:
+            yield pool.map
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _stratified(labels: NDArray[Any]) -> Folds:
+    """The rows of each fold."""
+    with warnings.catch_warnings():  # many classes of few samples are fine: they miss some folds
+        warnings.simplefilter("ignore", UserWarning)
+        return [test for _, test in StratifiedKFold(FOLDS).split(np.zeros(len(labels)), labels)]

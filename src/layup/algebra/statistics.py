@@ -1,0 +1,606 @@
+"""The sums that a model keeps for ever, as an algebra.
+
+For feature vectors Φ (rows of a matrix) with labels y,
+
+    c_y = Σ Φ        over the samples of class y          (prototype sums, eq. 3 without 1/K)
+    n_y = Σ 1        over the samples of class y          (counts)
+    G   = Σ Φ Φᵀ     over all samples                     (Gram matrix, eq. 7)
+
+`ClassSums` holds c and n, `GramStatistics` adds G. Learning is `update`, un-learning is `revert`,
+merging two machines is `+`, taking out a shared part is `−`; none of them needs a sample again, and
+their order does not matter (to rounding). Nothing here knows of images, λ or files' formats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from layup import schema, storage
+from layup.algebra.symmetric import Triangle
+from layup.errors import ForgetError, InputError, MismatchError
+from layup.registry import unknown_name
+from layup.storage import Declarations, Declared
+
+Floats: TypeAlias = NDArray[np.floating[Any]]
+"""Numbers of float64, or of float32 where that was asked for."""
+Samples: TypeAlias = tuple[Floats, NDArray[Any]]
+"""Feature vectors, n × d, and their n labels."""
+Label: TypeAlias = Hashable
+
+CHUNK = 1024
+"""Rows converted to float64 at a time: a lesson of any length needs one chunk of extra memory."""
+PENDING = 512
+"""Samples that may wait to be added to G: so many at a time cost hardly more each than any larger number."""
+
+MOST = 2**53
+"""The largest count of a class in a file: beyond it, floats cannot tell a number from the next."""
+SOUND = 1e-3
+"""Of the trace of G: how far below zero rounding may have brought the scatter within classes.
+
+Sums alone stay within d·ε of it. Images that are read again to be forgotten differ by a millionth, so this
+leaves room for hundreds that are forgotten for each that stays.
+"""
+
+PRECISIONS = ("float64", "float32")
+"""What sums may be kept in. float32 is there to do as others have done: it loses what small λ need."""
+SUMMABLE = {"float64": (1e-60, 1e60), "float32": (1e-15, 1e7)}
+"""The size that the largest value of a sample may have, from m to M, unless all its values are zero.
+
+Then nothing overflows or vanishes with N = 10⁹ samples of d = 10⁵ values. float64 reaches from 10⁻³⁰⁸ to
+10³⁰⁸ with ε = 2·10⁻¹⁶, float32 from 10⁻³⁸ to 3·10³⁸ with ε = 10⁻⁷; smaller numbers lose their digits.
+
+- float64: norms of G and of its inverse are taken, squares of sums of squares. (N d M²)² = 10²⁶⁸, and of the
+  smallest eigenvalue that can be told from zero (ε m²)² = 10⁻²⁷¹. All that float32 can hold is within.
+- float32: no norm is taken. The square of a sum of N samples, N² d M², is 10³⁷; ε m² = 10⁻³⁷.
+
+Other values of the sample may be of any size: beside the largest, those that vanish are but rounding.
+"""
+
+
+def _is_sorted(labels: Any) -> bool:
+    """Whether these are labels of one type, in order, each once."""
+    if not isinstance(labels, list) or not {*map(type, labels)} <= {str, int, float, bool}:
+        return False
+    try:
+        return labels == sorted({*labels})
+    except TypeError:  # text and numbers
+        return False
+
+
+LAYER = schema.Rule(
+    "a name and a width",
+    lambda value: (
+        isinstance(value, list)
+        and len(value) == 2
+        and schema.LABEL.holds(value[0])
+        and schema.whole(1).holds(value[1])
+    ),
+)
+HEADER: dict[str, schema.Shape] = {
+    "layers": [LAYER],
+    "labels": schema.Rule("a list of labels of one type, sorted, each once", _is_sorted),
+    "counts": [schema.whole(1, MOST)],
+}
+"""What the header of sums must look like."""
+
+
+class ClassSums:
+    """One sum of feature vectors and one count per label; labels are kept sorted.
+
+    Args:
+        layers: the width of every block of columns by name, or just the number of columns.
+        precision: what is summed and kept in, "float64" or "float32".
+
+    >>> sums = ClassSums(2)
+    >>> sums.update([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], ["b", "a", "b"])
+    >>> sums.labels, sums.counts.tolist(), sums.prototypes.tolist()
+    (['a', 'b'], [1, 2], [[3.0, 4.0], [6.0, 8.0]])
+    """
+
+    kind = "class sums"
+    ARRAYS: ClassVar[tuple[str, ...]] = ("prototypes",)
+    """The names of what `state` gives."""
+
+    def __init__(self, layers: Mapping[str, int] | int, precision: str = "float64") -> None:
+        require_precision(precision)
+        self.layers: dict[str, int] = {"features": layers} if isinstance(layers, int) else dict(layers)
+        self.precision = precision
+        self.dim = sum(self.layers.values())
+        self.labels: list[Any] = []
+        self.counts: NDArray[np.int64] = np.zeros(0, np.int64)
+        self._rows: list[Floats] = []  # the sum of each class; these arrays never change, others replace them
+
+    @property
+    def prototypes(self) -> Floats:
+        """The sum of the feature vectors of each class, C × dim, as an array of its own."""
+        return np.array(self._rows, self.precision).reshape(len(self._rows), self.dim)
+
+    @property
+    def total(self) -> int:
+        """How many samples the sums hold, N."""
+        return int(self.counts.sum())
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of learned state in memory."""
+        return sum(row.nbytes for row in self._rows) + self.counts.nbytes
+
+    def update(self, features: ArrayLike, labels: ArrayLike) -> None:
+        """Learn: add the samples (n × dim) with their n labels."""
+        for x, y in self._chunks(features, labels):
+            self._accumulate(self._sums_of(x, y), +1)
+
+    def add(self, other: Self) -> None:
+        """Learn what other sums hold, all at once: an interruption leaves these sums as they were."""
+        self._accumulate(other, +1)
+
+    def revert(self, features: ArrayLike, labels: ArrayLike) -> None:
+        """Un-learn: take samples out again; see `remove`."""
+        gone = self.empty()
+        gone.update(features, labels)
+        self.remove(gone)
+
+    def remove(self, part: Self) -> None:
+        """Take other sums out of these; a class left without samples disappears.
+
+        Raises `ForgetError`, and changes nothing, if there were never that many samples of a class.
+        """
+        mine = dict(zip(self.labels, self.counts.tolist(), strict=True))
+        for label, count in zip(part.labels, part.counts.tolist(), strict=True):
+            if (have := mine.get(label, 0)) < count:
+                learned = f"only {have} were learned" if have else "that class was never learned"
+                images = "1 image" if count == 1 else f"{count} images"
+                raise ForgetError(f"Cannot forget {images} of {label!r}: {learned}.")
+        self._accumulate(part, -1)
+
+    def empty(self) -> Self:
+        """Sums of the same layers and precision that hold nothing."""
+        return type(self)(self.layers, self.precision)
+
+    def copy(self) -> Self:
+        """An independent copy."""
+        return self + self.empty()
+
+    def __add__(self, other: Self) -> Self:
+        result = self.empty()
+        result._accumulate(self, +1)
+        result._accumulate(other, +1)
+        return result
+
+    def __sub__(self, other: Self) -> Self:
+        result = self.copy()
+        result.remove(other)
+        return result
+
+    def select(self, layers: Sequence[str]) -> Self:
+        """The sums that learning with only these layers would have given, without any data.
+
+        >>> sums = ClassSums({"shallow": 1, "deep": 2})
+        >>> sums.update([[1.0, 2.0, 3.0]], ["a"])
+        >>> sums.select(["deep"]).prototypes.tolist()
+        [[2.0, 3.0]]
+        """
+        chosen = type(self)({name: self._width(name) for name in layers}, self.precision)
+        chosen._take(self, self.columns(chosen.layers))
+        return chosen
+
+    def columns(self, layers: Iterable[str]) -> NDArray[np.int64]:
+        """Where these layers are in a feature vector.
+
+        >>> ClassSums({"shallow": 1, "deep": 2}).columns(["deep"]).tolist()
+        [1, 2]
+        """
+        starts = dict(zip(self.layers, np.cumsum([0, *self.layers.values()]), strict=False))
+        places = [np.arange(self._width(name)) + starts[name] for name in layers]
+        return np.concatenate(places) if places else np.zeros(0, np.int64)
+
+    def span(self, layers: Sequence[str]) -> slice:
+        """Where layers that follow each other are in a feature vector: what a slice takes is not copied.
+
+        >>> ClassSums({"shallow": 1, "deep": 2, "head": 3}).span(["deep", "head"])
+        slice(1, 6, None)
+        """
+        columns = self.columns(layers)
+        if not len(columns) or (np.diff(columns) != 1).any():
+            raise InputError(f"These layers do not follow each other: {', '.join(layers) or 'none'}.")
+        return slice(int(columns[0]), int(columns[-1]) + 1)
+
+    def save(self, path: str | Path) -> None:
+        """Write the sums to a file, atomically. Labels must be text, numbers or booleans."""
+        header, arrays = self.state()
+        storage.write(path, self.kind, header, arrays)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read what `save` wrote, if it could be the sums of samples."""
+        header, arrays = storage.read(path, cls.kind, cls.require_declared)
+        try:
+            return cls.from_state(header, arrays)
+        except ValueError as error:
+            raise storage.damaged(path, str(error)) from error
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """The sums as a JSON-able header and arrays."""
+        for label in self.labels:
+            if not isinstance(label, str | int | float | bool):
+                raise InputError(f"Cannot save the label {label!r}: labels in files are text or numbers.")
+        header = {
+            "layers": [[name, width] for name, width in self.layers.items()],
+            "labels": self.labels,
+            "counts": self.counts.tolist(),
+        }
+        return header, {"prototypes": self.prototypes}
+
+    @classmethod
+    def require_declared(cls, header: Mapping[str, Any], declared: Declarations) -> None:
+        """Refuse a header, and what arrays are said to be, that `state` cannot have given: a `ValueError`."""
+        for field, rule in HEADER.items():
+            schema.require(header.get(field), rule, field)
+        layers, labels = dict(header["layers"]), header["labels"]
+        if len(layers) != len(header["layers"]):
+            raise ValueError("two of its layers have one name")
+        if len(labels) != len(header["counts"]):
+            raise ValueError(f"it has {len(labels)} labels but {len(header['counts'])} counts")
+        for name, shape in cls._shapes(len(labels), sum(layers.values())).items():
+            found = declared.get(name)
+            if found is None:
+                raise ValueError(f"it has no array {name!r}")
+            if found.dtype not in PRECISIONS or found.shape != shape:
+                raise ValueError(f"its array {name!r} is {found}, and not of floats in shape {shape}")
+        if len({declared[name].dtype for name in cls.ARRAYS}) > 1:
+            raise ValueError("its sums are of different types")
+
+    @classmethod
+    def from_state(cls, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """The inverse of `state`; a `ValueError` if these cannot be the sums of any samples."""
+        cls.require_declared(
+            header, {name: Declared(each.dtype.name, each.shape) for name, each in arrays.items()}
+        )
+        for name in cls.ARRAYS:
+            if not np.isfinite(arrays[name]).all():
+                raise ValueError(f"its array {name!r} holds NaN or infinity")
+        sums = cls(dict(header["layers"]), arrays["prototypes"].dtype.name)
+        sums.labels = list(header["labels"])
+        sums.counts = np.array(header["counts"], np.int64)
+        sums._rows = [row.copy() for row in arrays["prototypes"]]
+        largest = SUMMABLE[sums.precision][1] * sums.counts[:, None]
+        if (np.abs(arrays["prototypes"]) > largest * (1 + SOUND)).any():
+            raise ValueError("its class sums are larger than any that can be learned")
+        return sums
+
+    @classmethod
+    def _shapes(cls, classes: int, dim: int) -> dict[str, tuple[int, ...]]:
+        """The shapes of these arrays."""
+        return {"prototypes": (classes, dim)}
+
+    # Private: `_sums_of`, `_combined` and `_take` are what a richer kind of sums extends.
+
+    def _sums_of(self, x: Floats, y: NDArray[Any]) -> Self:
+        """The sums of one chunk."""
+        sums = self.empty()
+        try:
+            names, index = np.unique(y, return_inverse=True)
+        except TypeError:
+            raise InputError(
+                f"Labels of one lesson must be of one type, not a mix: {y.tolist()[:4]}."
+            ) from None
+        order = np.argsort(index, kind="stable")
+        sums.labels = names.tolist()
+        sums.counts = np.bincount(index)
+        rows = np.add.reduceat(x[order], np.cumsum([0, *sums.counts[:-1]]), axis=0)
+        sums._rows = [row.copy() for row in rows]  # one that is kept shall not keep the others
+        return sums
+
+    def _accumulate(self, other: Self, sign: int) -> None:
+        """Add (+1) or subtract (−1) other sums in place: all of them or, if interrupted, nothing."""
+        # All that is new is computed first, beside what there is. The one call below then swaps it in, and
+        # Python handles an interruption only before it or after it.
+        vars(self).update(self._combined(other, sign))
+
+    def _combined(self, other: Self, sign: int) -> dict[str, Any]:
+        """What changes when other sums are added (+1) or subtracted (−1), by attribute.
+
+        Sums are aligned by label, and classes without samples are dropped. The sums of classes that are not
+        in `other` are not copied.
+        """
+        if list(self.layers.items()) != list(other.layers.items()):  # their order is that of the columns
+            raise MismatchError(
+                f"These sums are of different layers: {self.layers} and {other.layers}. "
+                "Only sums of the same layers of the same backbone can be combined."
+            )
+        if self.precision != other.precision:
+            raise MismatchError(
+                f"These sums are kept in {self.precision} and in {other.precision}. "
+                "Only sums of the same precision can be combined."
+            )
+        sums = dict(zip(self.labels, zip(self.counts.tolist(), self._rows, strict=True), strict=True))
+        for label, count, row in zip(other.labels, other.counts.tolist(), other._rows, strict=True):
+            before = sums.get(label, (0, 0.0))
+            sums[label] = before[0] + sign * count, before[1] + sign * row
+        labels = [label for label in united(self.labels, other.labels) if sums[label][0]]
+        counts = np.array([sums[label][0] for label in labels], np.int64)
+        return {"labels": labels, "counts": counts, "_rows": [sums[label][1] for label in labels]}
+
+    def _take(self, source: Self, columns: NDArray[Any]) -> None:
+        """Become the given columns of the source."""
+        self.labels, self.counts = list(source.labels), source.counts.copy()
+        self._rows = [row[columns] for row in source._rows]
+
+    def _width(self, name: str) -> int:
+        if name not in self.layers:
+            raise unknown_name("layer", name, self.layers)
+        return self.layers[name]
+
+    def _chunks(self, features: ArrayLike, labels: ArrayLike) -> Iterator[Samples]:
+        """Checked pieces of the samples, in the precision of the sums."""
+        x, y = np.asarray(features), np.asarray(labels)
+        if x.ndim != 2 or y.ndim != 1:
+            raise InputError(
+                f"Features must be a table (samples × values) and labels a list, "
+                f"but their shapes are {x.shape} and {y.shape}."
+            )
+        if len(x) != len(y):
+            raise InputError(
+                f"There are {len(x)} feature vectors but {len(y)} labels. Give one label for each."
+            )
+        if x.shape[1] != self.dim:
+            raise InputError(
+                f"These features have {x.shape[1]:,} values but the model was built with {self.dim:,} "
+                f"({_describe(self.layers)}). Use the same backbone and k for every lesson."
+            )
+        require_summable(x, self.precision)
+        for start in range(0, len(x), CHUNK):
+            yield x[start : start + CHUNK].astype(self.precision), y[start : start + CHUNK]
+
+
+class GramStatistics(ClassSums):
+    """Class sums and the Gram matrix G: all that LayUP ever keeps.
+
+    Of G one triangle is kept, so memory is 8·(d²/2 + C·d) bytes (4·(…) in float32), whatever the number of
+    samples; learning costs d² operations a sample. All of G is written anew for whatever is added to it, so
+    small lessons wait until they are enough, or until a file is written, and are added as one. What is asked
+    of the sums always includes them.
+
+    >>> a, b = GramStatistics(2), GramStatistics(2)
+    >>> a.update([[1.0, 0.0]], ["cat"])
+    >>> b.update([[1.0, 2.0]], ["dog"])
+    >>> both = a + b
+    >>> both.gram.tolist(), both.labels
+    ([[2.0, 2.0], [2.0, 4.0]], ['cat', 'dog'])
+    >>> (both - b).gram.tolist()
+    [[1.0, 0.0], [0.0, 0.0]]
+    """
+
+    kind = "statistics"
+    ARRAYS = ("prototypes", "gram")
+
+    def __init__(self, layers: Mapping[str, int] | int, precision: str = "float64") -> None:
+        super().__init__(layers, precision)
+        self._triangle: Triangle | None = None  # before there is anything to keep
+        self._pending: tuple[Samples, ...] = ()  # samples yet to be added to it
+
+    @property
+    def gram(self) -> Floats:
+        """G, d × d, as an array of its own. Costs one pass over it, and d² operations a sample that waits."""
+        return self._settled().dense()
+
+    @property
+    def trace(self) -> float:
+        """The sum of the squares of all values of all samples, tr G, without making G."""
+        whole = 0.0 if self._triangle is None else self._triangle.trace()
+        return whole + sum(float((x**2).sum()) for x, _ in self._pending)
+
+    @property
+    def rows(self) -> Samples | None:
+        """The samples and their labels, if they are so few that all of them still wait to be added to G.
+
+        >>> lesson = GramStatistics(2)
+        >>> lesson.update([[1.0, 0.0], [0.0, 2.0]], ["cat", "dog"])
+        >>> lesson.rows
+        (array([[1., 0.],
+               [0., 2.]]), array(['cat', 'dog'], dtype='<U3'))
+        """
+        if self._triangle is not None:
+            return None
+        labels = [y for _, y in self._pending]
+        return self._waiting(), np.concatenate(labels) if labels else np.zeros(0)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of learned state in memory, once no sample waits."""
+        return super().nbytes + Triangle.nbytes_of(self.dim, self.precision)
+
+    def remove(self, part: Self) -> None:
+        """Take other sums out, after checking that what remains could have been learned.
+
+        The scatter within classes, G − Σ c_y c_yᵀ / n_y, is a sum of squares, and must stay one: an image
+        that was never learned, or not under that label, mostly shows as a negative direction (always, while
+        there are fewer samples than dimensions and the image is new; not always beyond). And where a class
+        loses its last image, nothing of its sum may stay. Costs d³/3.
+        """
+        left = self.copy()
+        super(GramStatistics, left).remove(part)
+        # The backbone's float32 rounding may differ between two visits of an image: about 1e-6 of its size.
+        rounding = self.dim * np.finfo(self.precision).eps
+        slack = 1e-5 * part.trace + float(rounding) * self.trace
+        # What is saved must be sound when it is loaded.
+        bearable = min(slack, SOUND * left.trace) if left.labels else slack
+        emptied = list({*part.labels} - {*left.labels})
+        rest = np.subtract(*(sums.prototypes[np.isin(sums.labels, emptied)] for sums in (self, part)))
+        if (rest**2).sum() > part.total * slack or not _is_positive(left.within_class_scatter(), bearable):
+            raise ForgetError(
+                "These images cannot be forgotten: they are not what was learned (another image, label or "
+                "backbone), since the remaining sums would not be those of any images. Nothing was changed."
+            )
+        vars(self).update(vars(left))
+
+    def within_class_scatter(self) -> Floats:
+        """S_W = G − Σ c_y c_yᵀ / n_y: how samples vary around the mean of their class."""
+        scatter, prototypes = self.gram, self.prototypes
+        scatter -= prototypes.T @ (prototypes / self.counts[:, None])
+        return scatter
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """The sums as a JSON-able header and arrays, G as one triangle."""
+        header, arrays = super().state()
+        self._settle()
+        return header, {**arrays, "gram": self._settled().packed()}
+
+    @classmethod
+    def from_state(cls, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """The inverse of `state`."""
+        sums = super().from_state(header, arrays)
+        sums._triangle = Triangle.from_packed(arrays["gram"], sums.dim)
+        sums._require_sound()
+        return sums
+
+    def _require_sound(self) -> None:
+        """Refuse what no samples can have given. Costs d³/3 operations."""
+        most = SUMMABLE[self.precision][1] ** 2 * float(self.total) * self.dim
+        if not 0 <= self.trace <= most or (not self.labels and self.trace):
+            raise ValueError("its G is not that of its classes")
+        if not _is_positive(self.within_class_scatter(), SOUND * self.trace):
+            raise ValueError("its G and class sums are not those of any images")
+
+    @classmethod
+    def _shapes(cls, classes: int, dim: int) -> dict[str, tuple[int, ...]]:
+        return {**super()._shapes(classes, dim), "gram": (dim * (dim + 1) // 2,)}
+
+    def _sums_of(self, x: Floats, y: NDArray[Any]) -> Self:
+        sums = super()._sums_of(x, y)
+        sums._pending = ((x, y.copy()),)
+        return sums
+
+    def _combined(self, other: Self, sign: int) -> dict[str, Any]:
+        new = super()._combined(other, sign)
+        if not new["labels"]:  # nothing is left: not even rounding
+            return {**new, "_triangle": None, "_pending": ()}
+        if sign < 0:
+            whole, few = self._settled(), other._triangle is None
+            left = whole.plus_rows(other._waiting(), sign=-1) if few else whole - other._settled()
+            return {**new, "_triangle": left, "_pending": ()}
+        triangle, pending = self._triangle, self._pending
+        if other._triangle is not None:
+            if pending:
+                self._settle()  # first come, first added
+            mine = self._triangle
+            triangle, pending = other._triangle if mine is None else mine + other._triangle, other._pending
+        else:
+            pending += other._pending
+        both = self.empty()
+        both._triangle, both._pending = triangle, pending
+        if sum(len(x) for x, _ in pending) > PENDING:
+            both._settle()
+        return {**new, "_triangle": both._triangle, "_pending": both._pending}
+
+    def _take(self, source: Self, columns: NDArray[Any]) -> None:
+        super()._take(source, columns)
+        if source._triangle is None:  # a small lesson stays one
+            self._pending = tuple((x[:, columns], y) for x, y in source._pending)
+        else:
+            source._settle()  # once, and not in every part that is taken
+            self._triangle = source._triangle.take(columns)
+
+    def _settled(self) -> Triangle:
+        """G with all samples in it."""
+        triangle = self._triangle or Triangle.zeros(self.dim, self.precision)
+        return triangle.plus_rows(self._waiting()) if self._pending else triangle
+
+    def _settle(self) -> None:
+        """Let no sample wait any longer."""
+        vars(self).update(_triangle=self._settled(), _pending=())
+
+    def _waiting(self) -> Floats:
+        """The feature vectors that wait."""
+        return np.concatenate([np.zeros((0, self.dim), self.precision), *(x for x, _ in self._pending)])
+
+
+def require_precision(precision: str) -> None:
+    """Refuse what sums cannot be kept in."""
+    if precision not in PRECISIONS:
+        raise unknown_name("precision", precision, PRECISIONS)
+
+
+def require_summable(x: NDArray[Any], precision: str) -> None:
+    """Refuse samples (n × d) that are not finite numbers, or whose squares would overflow or vanish.
+
+    >>> require_summable(np.array([[0.0, 0.0], [1e-300, 2.0]]), "float64")
+    >>> require_summable(np.array([[1.0, 1e200]]), "float64")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    layup.errors.InputError: The squares of features must fit into float64: ... In row 0 it is 1e+200 ...
+    """
+    if x.dtype.kind not in "biuf":
+        raise InputError(f"Features must be numbers, not {x.dtype}.")
+    least, most = SUMMABLE[precision]
+    odd: dict[int, float] = {}
+    for start in range(0, len(x), CHUNK):
+        sizes = _sizes(x[start : start + CHUNK])
+        usable = (sizes == 0) | ((least <= sizes) & (sizes <= most))
+        odd |= {start + int(i): float(sizes[i]) for i in np.flatnonzero(~usable)}
+    bad = [row for row, size in odd.items() if not np.isfinite(size)]
+    if bad:
+        raise InputError(
+            f"Features must be finite numbers, but row {bad[0]} holds NaN or infinity ({len(bad)} such)."
+        )
+    for row, size in odd.items():
+        raise InputError(
+            f"The squares of features must fit into {precision}: of each row, the largest value must be from "
+            f"{least:.0e} to {most:.0e} in size, or zero. In row {row} it is {size:.3g} ({len(odd)} such). "
+            "Scale all features by the same factor."
+        )
+
+
+def require_finite(*sums: Floats) -> None:
+    """Refuse sums that are not finite numbers: nothing can be solved of them."""
+    if not all(np.isfinite(each).all() for each in sums):
+        raise InputError(
+            "These sums are not finite numbers, so that nothing can be solved: they hold NaN or infinity, or "
+            "are too large. Learn them anew, from features of ordinary size."
+        )
+
+
+def united(labels: Sequence[Any], others: Sequence[Any]) -> list[Any]:
+    """All labels of both, once, sorted.
+
+    >>> united(["cat", "dog"], ["ant", "dog"])
+    ['ant', 'cat', 'dog']
+    """
+    try:
+        return sorted({*labels, *others})
+    except TypeError:
+        raise MismatchError(
+            f"Labels of one model must be of one type, unlike {list(labels[:2])} and {list(others[:2])}."
+        ) from None
+
+
+def _describe(layers: Mapping[str, int]) -> str:
+    """'6 layers × 768', or '3 layers of 192 + 320 + 1280'."""
+    widths = list(layers.values())
+    count = f"{len(widths)} layer{'s' if len(widths) != 1 else ''}"
+    if len(set(widths)) == 1:
+        return f"{count} × {widths[0]}"
+    return f"{count} of {' + '.join(map(str, widths))}"
+
+
+def _sizes(x: NDArray[Any]) -> Floats:
+    """The size of the largest value of each row; NaN or infinity if any of its values is."""
+    with np.errstate(over="ignore"):  # longer numbers than float64 may be larger, which is infinite here
+        sizes = x.astype(np.float64)
+    return np.asarray(np.abs(sizes, out=sizes).max(axis=1, initial=0.0))
+
+
+def _is_positive(matrix: Floats, slack: float) -> bool:
+    """Whether a symmetric matrix has no eigenvalue below −slack. Spends it on one Cholesky factorisation."""
+    matrix[np.diag_indices(len(matrix))] += slack + np.finfo(float).tiny
+    if not np.isfinite(matrix).all():
+        return False
+    try:
+        # What is not a number passes for positive on the way, be it from values whose squares overflow.
+        return bool(np.isfinite(np.linalg.cholesky(matrix)).all())
+    except np.linalg.LinAlgError:
+        return False

@@ -1,0 +1,5 @@
+"""Methods, datasets and settings of continual learning, and honest comparisons of them."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,19 @@
+from . import (
+    comparison as comparison,
+    datasets as datasets,
+    laws as laws,
+    methods as methods,
+    metrics as metrics,
+    plots as plots,
+)
+from .experiment import Experiment as Experiment, prepared as prepared, run as run
+from .results import Record as Record, Step as Step, find_records as find_records
+from .run_names import short_dataset as short_dataset
+from .scenarios import (
+    SETTINGS as SETTINGS,
+    STREAM_BATCH as STREAM_BATCH,
+    Scenario as Scenario,
+    class_incremental as class_incremental,
+    domain_incremental as domain_incremental,
+    online as online,
+)

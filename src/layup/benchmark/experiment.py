@@ -1,0 +1,349 @@
+"""The one loop that runs every method in every setting, and what makes it resumable.
+
+`run` is the loop: a learner is given lesson after lesson, and asked after every task. `Experiment` is a run
+that leaves records: it knows what decides the numbers, goes on where it was killed, and is not repeated.
+
+In its folder a finished run is one file, NAME.json. An unfinished one has a folder, unfinished/NAME, with
+the records so far and the learner as it was after the last task that they know of: a new learner is written
+beside the old one, and counts from the moment that the records name it. What methods that train have of the
+current lesson is there as well. What a first session has tuned is in sessions/, where every run finds it that
+begins with the same task.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from hashlib import blake2b
+from pathlib import Path
+from shutil import rmtree
+from typing import Any
+
+import numpy as np
+import torch
+
+from layup import machine, storage
+from layup.adapters import usual_adapter
+from layup.backbones import EAGER, PASSES, Backbone
+from layup.benchmark.methods import Learner, Method, Setup
+from layup.benchmark.metrics import per_class_accuracy
+from layup.benchmark.results import Record, Step, TaskFacts
+from layup.benchmark.scenarios import LentImages, Places, Scenario
+from layup.errors import DamagedFileError, InputError, LayupError, StorageError
+from layup.memory import Forecast, require
+from layup.model import Reading
+from layup.registry import unknown_name
+from layup.tuning import PRESETS, FirstSession, preprocessed
+
+UNFINISHED = "unfinished"
+SESSIONS = "sessions"
+PROGRESS = "progress.json"
+LESSON = "lesson.layup"
+
+
+@dataclass(frozen=True)
+class TaskDone:
+    """The event after a task: which one, what was asked, and by each way to answer the answers and a step."""
+
+    task: int
+    asked: Places
+    answers: Mapping[str, list[str]]
+    steps: Mapping[str, Step]
+
+
+def run(learner: Learner, scenario: Scenario, start: int = 0) -> Iterator[TaskDone]:
+    """Let a learner learn task after task, and ask it after each one: the loop of every experiment.
+
+    The learner is given training images that are taken back after each lesson, and asked test images, taken
+    back as well, whose labels it never sees. `start` is the first task that it has not learned yet.
+
+    >>> from PIL import Image
+    >>> from layup.backbones import load_backbone
+    >>> from layup.benchmark.datasets import Dataset, Part
+    >>> from layup.benchmark.methods import method_from
+    >>> from layup.benchmark.scenarios import class_incremental
+    >>> shades = Part([Image.new("RGB", (64, 64), name) for name in ("black", "white")], ["black", "white"])
+    >>> tasks = class_incremental(Dataset("shades", ("black", "white"), shades, shades), tasks=2)
+    >>> setup = Setup(load_backbone("vit-nano"), "cil", reading={"cache": False})
+    >>> learner = method_from("nmc", {}).begin(setup)
+    >>> for done in run(learner, tasks):
+    ...     print(done.task, done.steps[""].accuracies)
+    0 [1.0, None]
+    1 [1.0, 1.0]
+    """
+    for task in range(start, len(scenario.tasks)):
+        reading, training = PASSES.reading, PASSES.training
+        began = time.perf_counter()
+        for lesson in scenario.lessons(task):
+            learner.learn(lesson.images, lesson.labels)
+        learned = time.perf_counter()
+        asked = scenario.asked(task)
+        images = LentImages([scenario.dataset.test.images[place] for place in asked], "This test")
+        answers = learner.answers(images)
+        images.take_back()
+        answered = time.perf_counter()
+        steps = {
+            name: Step(
+                *accuracies(scenario, asked, answers[name]),
+                chosen=report.chosen,
+                learn_seconds=learned - began,
+                predict_seconds=answered - learned,
+                forward_passes=PASSES.reading - reading,
+                training_passes=PASSES.training - training,
+                peak_memory=machine.peak_memory(),
+                state_bytes=report.state_bytes,
+                shared_by=len(answers),
+            )
+            for name, report in learner.reports().items()
+        }
+        yield TaskDone(task, asked, answers, steps)
+
+
+def accuracies(
+    scenario: Scenario, asked: Places, answers: list[str]
+) -> tuple[list[float | None], dict[str, float]]:
+    """The accuracy on the tests of every task (None where they were not asked), and that of every class."""
+    truth = [scenario.dataset.test.labels[place] for place in asked]
+    right = np.array(truth) == np.array(answers)
+    tasks = scenario.test_tasks[asked]
+    by_task = [right[tasks == number] for number in range(len(scenario.tasks))]
+    return (
+        [float(own.mean()) if len(own) else None for own in by_task],
+        per_class_accuracy(truth, answers),
+    )
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A method on a scenario, whose records are kept in a folder.
+
+    session: how to adapt the backbone on the first task, if at all.
+    preset: "default", "paper" or "official", see `layup.tuning.config`; it decides how images are made ready.
+    """
+
+    scenario: Scenario
+    method: Method
+    backbone: Backbone
+    folder: Path
+    session: FirstSession | None = None
+    preset: str = "default"
+    reading: Reading = field(default_factory=Reading)
+
+    def __post_init__(self) -> None:
+        if self.session is not None and self.scenario.setting == "ocl":
+            raise InputError(
+                "A backbone cannot be adapted in the online setting: that takes several passes over the "
+                "first task, and a stream has but one. Leave --adapt out, or use the setting 'cil'."
+            )
+        if self.session is not None and isinstance(self.session.adapter, str):
+            chosen = replace(self.session, adapter=usual_adapter(self.backbone.network))
+            object.__setattr__(self, "session", chosen)
+        if self.method.at_once:
+            object.__setattr__(self, "scenario", self.scenario.at_once())
+        object.__setattr__(self, "method", self.method.settled(self.setup))
+
+    @property
+    def setup(self) -> Setup:
+        """What the method works with."""
+        checkpoint = None
+        if self.session is not None:
+            decides = {
+                "backbone": self.backbone.fingerprint,
+                "session": self.session.to_dict(),
+                "data": self.scenario.dataset.fingerprint,
+                "images": self.scenario.tasks[0].train.tolist(),
+                "versions": machine.versions(),
+            }
+            checkpoint = self.folder / SESSIONS / f"{_digest(decides)}.layup"
+        return Setup(
+            self.backbone,
+            self.scenario.setting,
+            self.session,
+            checkpoint,
+            self.reading,
+            seed=self.scenario.seed,
+            tasks=len(self.scenario.tasks),
+        )
+
+    @cached_property
+    def blank(self) -> dict[str, Record]:
+        """A record with no step yet, for each way to answer."""
+        scenario = self.scenario
+        dataset = scenario.dataset
+        places = {name: place for place, name in enumerate(scenario.class_order)}
+        shared = {
+            "dataset": _without_folders(dataset.name),
+            "data": dataset.fingerprint,
+            "setting": scenario.setting,
+            **({} if self.method.at_once else {"tasks": len(scenario.tasks)}),
+            **scenario.cut,
+            "batch": scenario.batch,
+            "seed": scenario.seed,
+            "backbone": {
+                "name": self.backbone.name,
+                "fingerprint": self.backbone.fingerprint,
+                "pixels": list(self.backbone.preprocessing.size),
+                # Not of the usual one: records from before there were others stay in force.
+                **({} if self.backbone.engine == EAGER else {"engine": self.backbone.engine}),
+            },
+            "adapter": None if self.session is None else self.session.to_dict(),
+            "preset": self.preset,
+        }
+        tasks = [
+            TaskFacts(task.name, list(task.classes), len(task.train), len(task.test))
+            for task in scenario.tasks
+        ]
+        return {
+            name: Record(
+                {**shared, "method": variant.name, "options": variant.options()},
+                dataset.layout,
+                machine.versions(),
+                {
+                    **machine.describe(),
+                    "device": str(self.backbone.device),
+                    "threads": torch.get_num_threads(),
+                },
+                list(scenario.class_order),
+                tasks,
+                [places[label] for label in dataset.test.labels],
+                scenario.test_tasks.tolist(),
+            )
+            for name, variant in self.method.variants().items()
+        }
+
+    @cached_property
+    def forecast(self) -> Forecast | None:
+        """The memory that it will take beside the network, if the method can tell."""
+        tasks = [len(task.train) for task in self.scenario.tasks]
+        lesson = self.scenario.batch or max(tasks)
+        return self.method.forecast(self.setup, lesson, sum(tasks), len(self.scenario.class_order))
+
+    @property
+    def paths(self) -> dict[str, Path]:
+        """Where the records are when the run is finished, by way to answer."""
+        return {name: self.folder / f"{record.name}.json" for name, record in self.blank.items()}
+
+    def finished(self) -> dict[str, Record] | None:
+        """The records, if the run is finished."""
+        found = {name: Record.read(path) for name, path in self.paths.items() if path.exists()}
+        return found if len(found) == len(self.paths) else None
+
+    def go(
+        self, *, again: bool = False, on_wait: Callable[[str], None] | None = None
+    ) -> Iterator[dict[str, Record]]:
+        """Run what is not done yet; after each task the records so far, by way to answer.
+
+        What an earlier run has done comes first, at once. With `again` it is run anew, though with what is
+        known of the images and of the first session. `on_wait` is told who is at it, if another process is.
+        """
+        place = self.folder / UNFINISHED / _together([record.name for record in self.blank.values()])
+        storage.make_folder(place.parent)
+        if self.session is not None:
+            storage.make_folder(self.folder / SESSIONS)
+        with storage.locked(place, on_wait=on_wait):
+            if again:
+                _remove(place)
+            elif done := self.finished():
+                _remove(place)  # the last run may have been killed before it did so
+                yield done
+                return
+            if self.forecast is not None:
+                require(self.forecast, "This run")
+            storage.make_folder(place)
+            records, learner = self._resumed(place)
+            machine.reset_peak_memory()
+            start = len(next(iter(records.values())).steps)
+            if start:
+                yield records
+            for event in run(learner, self.scenario, start):
+                records = {name: self._extended(record, name, event) for name, record in records.items()}
+                self._keep(place, learner, records)
+                yield records
+            for name, path in self.paths.items():
+                if again or not path.exists():  # another run may have left one of several
+                    records[name].write(path)
+            _remove(place)  # but not its lock: others may be waiting for it
+
+    def _extended(self, record: Record, name: str, event: TaskDone) -> Record:
+        """The record with one step more, and with the answers if it was the last."""
+        answers: list[int] = []
+        if event.task == len(self.scenario.tasks) - 1:
+            places = {label: place for place, label in enumerate(record.class_order)}
+            answers = [places[label] for label in event.answers[name]]
+        return replace(record, steps=[*record.steps, event.steps[name]], answers=answers)
+
+    def _keep(self, place: Path, learner: Learner, records: Mapping[str, Record]) -> None:
+        """Put away what is needed to go on from here: the learner first, then the records that name it."""
+        file = place / f"learner-{len(next(iter(records.values())).steps)}.layup"
+        learner.save(file)
+        progress = {
+            "learner": file.name,
+            "records": {name: record.to_dict() for name, record in records.items()},
+        }
+        storage.write_text(place / PROGRESS, json.dumps(progress))
+        for other in place.glob("learner-*.layup"):
+            if other != file:
+                storage.delete(other)
+
+    def _resumed(self, place: Path) -> tuple[dict[str, Record], Learner]:
+        """The records and the learner as an earlier run has left them, or both blank."""
+        file = place / PROGRESS
+        setup = replace(self.setup, scratch=place / LESSON)
+        if file.exists():
+            try:
+                progress = json.loads(file.read_text("utf-8"))
+                records = {name: Record.from_dict(progress["records"][name]) for name in self.blank}
+                # One record is of one version: what another has begun is begun anew.
+                if all(record.versions == machine.versions() for record in records.values()):
+                    return records, self.method.resume(setup, place / progress["learner"])
+            except (ValueError, TypeError, KeyError, RecursionError, LayupError) as error:
+                why = str(error).rstrip(".") if isinstance(error, LayupError) else f"{PROGRESS} is damaged"
+                raise DamagedFileError(
+                    f"The unfinished run in '{place}' cannot go on: {why}. Give --again to begin anew."
+                ) from error
+        return dict(self.blank), self.method.begin(setup)
+
+
+def prepared(backbone: Backbone, preset: str) -> Backbone:
+    """The backbone, which makes images ready as the preset says from now on.
+
+    >>> from layup.backbones import load_backbone
+    >>> prepared(load_backbone("vit-nano"), "paper").preprocessing.crop
+    'squash'
+    """
+    if preset not in PRESETS:
+        raise unknown_name("preset", preset, PRESETS)
+    backbone.preprocessing = preprocessed(backbone.preprocessing, PRESETS[preset]["preprocessing"])
+    backbone.refresh()
+    return backbone
+
+
+def _without_folders(name: str) -> str:
+    """A dataset's name without where it is on this machine: its fingerprint tells more.
+
+    >>> _without_folders("folder:/home/me/photos"), _without_folders("digits")
+    ('folder:photos', 'digits')
+    """
+    kind, colon, path = name.rpartition(":")
+    return f"{kind}{colon}{Path(path).absolute().name}" if colon else name
+
+
+def _together(names: list[str]) -> str:
+    """One name for a run that leaves several records."""
+    return names[0] if len(names) == 1 else f"{names[0]}-and-{len(names) - 1}-more-{_digest(names)}"
+
+
+def _digest(values: Any) -> str:
+    return blake2b(json.dumps(values, sort_keys=True).encode(), digest_size=6).hexdigest()
+
+
+def _remove(folder: Path) -> None:
+    try:
+        if folder.exists():
+            (folder / PROGRESS).unlink(missing_ok=True)  # first, so that what is left is no run to go on with
+            rmtree(folder)
+    except OSError as error:
+        raise StorageError(f"Cannot delete '{folder}' ({error.strerror}). Delete it by hand.") from error

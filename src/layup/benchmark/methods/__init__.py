@@ -1,0 +1,82 @@
+"""The methods of the benchmark: one class each, which makes learners for the loop."""
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from layup.benchmark.methods.adam import AdamMethod
+from layup.benchmark.methods.adam_layup import AdamLayUPMethod
+from layup.benchmark.methods.coda_prompt import CODAPromptMethod
+from layup.benchmark.methods.depths import DepthsMethod
+from layup.benchmark.methods.dualprompt import DualPromptMethod
+from layup.benchmark.methods.fsa_lda import FSALDAMethod
+from layup.benchmark.methods.joint import JointMethod
+from layup.benchmark.methods.joint_probe import JointProbeMethod
+from layup.benchmark.methods.l2p import L2PMethod
+from layup.benchmark.methods.laynmc import LayNMCMethod
+from layup.benchmark.methods.layup import LayUPMethod
+from layup.benchmark.methods.layup_average import LayUPAverageMethod
+from layup.benchmark.methods.learner import ONLY, Learner, Method, Report, Setup
+from layup.benchmark.methods.models import ModelLearner
+from layup.benchmark.methods.nmc import NMCMethod
+from layup.benchmark.methods.ranpac import RanPACMethod
+from layup.benchmark.methods.ranpac_layup import RanPACLayUPMethod
+from layup.benchmark.methods.ridge import LayersMethod, RidgeMethod
+from layup.benchmark.methods.sequential import SequentialMethod
+from layup.benchmark.methods.slca import SLCAMethod
+from layup.registry import Registry
+
+METHODS: Registry[Method] = Registry("method")
+for _method in (
+    LayUPMethod,
+    RidgeMethod,
+    LayUPAverageMethod,
+    NMCMethod,
+    LayNMCMethod,
+    RanPACMethod,
+    RanPACLayUPMethod,
+    AdamMethod,
+    AdamLayUPMethod,
+    FSALDAMethod,
+    SLCAMethod,
+    L2PMethod,
+    DualPromptMethod,
+    CODAPromptMethod,
+    SequentialMethod,
+    JointMethod,
+    JointProbeMethod,
+):
+    METHODS.register(_method.name)(_method)
+METHODS.register("aper")(AdamMethod)  # as its authors call it since
+
+
+def method_class(name: str) -> type[Method]:
+    """The method of this name, to be given options."""
+    return cast("type[Method]", METHODS[name])
+
+
+def method_from(name: str, options: Mapping[str, Any]) -> Method:
+    """The method of this name with these options.
+
+    >>> method_from("layup", {"k": 1})
+    LayUPMethod(k=1, lam=None, balance=False, precision='float64')
+    >>> method_from("nmc", {"k": 1})
+    Traceback (most recent call last):
+    layup.errors.InputError: The method 'nmc' has no option 'k'. It takes metric.
+    """
+    return method_class(name).with_options(options)
+
+
+__all__ = [
+    "METHODS",
+    "ONLY",
+    "DepthsMethod",
+    "LayUPMethod",
+    "LayersMethod",
+    "Learner",
+    "Method",
+    "ModelLearner",
+    "Report",
+    "Setup",
+    "method_class",
+    "method_from",
+]

@@ -1,0 +1,197 @@
+"""CODA-Prompt (Smith et al., CVPR 2023): prompts that are weighted sums of components."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from layup.benchmark.methods.gradient import Groups, own_classes_loss
+from layup.benchmark.methods.learner import Setup
+from layup.benchmark.methods.prompting import PromptLearner, PromptMethod
+from layup.errors import InputError
+
+BLOCKS = (0, 1, 2, 3, 4)
+PARTS = ("prompts", "keys", "attentions")
+
+
+class CODAPromptLearner(PromptLearner):
+    """Components for each lesson, in each of five blocks."""
+
+    method: CODAPromptMethod
+
+    def __init__(self, method: Any, setup: Setup) -> None:
+        super().__init__(method, setup)
+        # Of each lesson, (blocks, own, length · d) and twice (blocks, own, d).
+        self.components: list[dict[str, nn.Parameter]] = []
+
+    @property
+    def own(self) -> int:
+        """How many components a lesson gets."""
+        assert self.setup.tasks is not None  # else the method would not have settled
+        return max(1, self.method.components // self.setup.tasks)
+
+    def require_room(self) -> None:
+        """Refuse more lessons than were announced."""
+        if len(self.lessons) >= (self.setup.tasks or 0):
+            raise InputError(
+                f"'coda-prompt' was told of {self.setup.tasks} tasks, among which it shares out its "
+                "components, and this is one more. Say from the beginning how many there will be."
+            )
+
+    def start(self) -> None:
+        """New components, at right angles to all before."""
+        widths = {"prompts": self.method.length * self.network.width}
+        new = {}
+        for part in PARTS:
+            width = widths.get(part, self.network.width)
+            nothing = torch.zeros(len(BLOCKS), 0, width, device=self.backbone.device)
+            before = self.every(part).detach() if self.components else nothing
+            new[part] = nn.Parameter(torch.stack([_at_right_angles(each, self.own) for each in before]))
+        self.components.append(new)
+
+    def every(self, part: str) -> Tensor:
+        """One part of all components (blocks, M, …); gradients reach those of the current lesson alone."""
+        before = [lesson[part].detach() for lesson in self.components[:-1]]
+        return torch.cat([*before, self.components[-1][part]], dim=1)
+
+    def read(self, pixels: Tensor, *, training: bool) -> Tensor:
+        """The feature (B, d)."""
+        query = self.network.query(pixels, training=training)
+        prompts, keys, attentions = map(self.every, PARTS)
+        prefixes = {}
+        for place, block in enumerate(BLOCKS):
+            seen = query[:, None] * attentions[place]  # (B, M, d)
+            weights = functional.cosine_similarity(seen, keys[place], dim=2)  # (B, M)
+            both = weights @ prompts[place]  # (B, length · d)
+            prefixes[block] = both.reshape(len(both), 2, self.method.length // 2, self.network.width)
+        return self.network.embed(pixels, prefixes, training=training)
+
+    def loss(self, inputs: Tensor, targets: Tensor) -> Tensor:
+        """Cross-entropy over the lesson's classes, and how far components are from right angles."""
+        loss = own_classes_loss(self.head, self.read(inputs, training=True), targets, self.lessons[-1])
+        if self.method.orthogonality:
+            loss = loss + self.method.orthogonality * self._skewness()
+        return loss
+
+    def scores(self, inputs: Tensor) -> Tensor:
+        """One score for each of the head's classes."""
+        return self.head(self.read(inputs, training=False))
+
+    def groups(self) -> Groups:
+        """The lesson's components, and the rows of its classes."""
+        return [(1.0, [*self.components[-1].values(), *self.head.rows(self.lessons[-1])])]
+
+    def _about(self) -> dict[str, Any]:
+        return {**super()._about(), "tasks": self.setup.tasks}
+
+    def _skewness(self) -> Tensor:
+        """The mean of (B Bᵀ − I)² over prompts, keys and attentions B of each block, summed."""
+        total = torch.zeros((), device=self.backbone.device)
+        for part in PARTS:
+            every = self.every(part)
+            unit = torch.eye(every.shape[1], device=every.device)
+            total = total + ((every @ every.transpose(1, 2) - unit) ** 2).mean(dim=(1, 2)).sum()
+        return total
+
+    def state(self) -> dict[str, Tensor]:
+        """All components."""
+        return {
+            f"{part}.{lesson}": value
+            for lesson, parts in enumerate(self.components)
+            for part, value in parts.items()
+        }
+
+    def restore(self, tensors: Mapping[str, Tensor]) -> None:
+        """Take them over."""
+        self.components = [
+            {part: nn.Parameter(tensors[f"{part}.{lesson}"].to(self.backbone.device)) for part in PARTS}
+            for lesson in range(len(self.lessons))
+        ]
+
+
+def _at_right_angles(before: Tensor, count: int) -> Tensor:
+    """So many random unit vectors, at right angles to those before (n, width) and to each other.
+
+    Where there are no more directions left, a vector is but random.
+
+    >>> both = torch.cat([torch.eye(2, 4), _at_right_angles(torch.eye(2, 4), 2)])
+    >>> torch.allclose(both @ both.T, torch.eye(4), atol=1e-6)
+    True
+    """
+    basis = [functional.normalize(vector, dim=0) for vector in before]
+    if basis:  # trained vectors are not at right angles any more
+        basis = list(torch.linalg.qr(torch.stack(basis, dim=1)).Q.T)
+    found = []
+    for _ in range(count):
+        vector = functional.normalize(torch.empty(before.shape[1]).uniform_(-1, 1).to(before.device), dim=0)
+        if len(basis) < len(vector):
+            directions = torch.stack(basis) if basis else vector.new_zeros(0, len(vector))
+            for _twice in range(2):  # once leaves rounding
+                vector = vector - directions.T @ (directions @ vector)
+            vector = functional.normalize(vector, dim=0)
+            basis.append(vector)
+        found.append(vector)
+    return torch.stack(found)
+
+
+@dataclass(frozen=True)
+class CODAPromptMethod(PromptMethod):
+    """CODA-Prompt: the prompt of an image is a weighted sum of components, to which every task adds some.
+
+    A component has a prompt P_m, a key K_m and an attention A_m; with q = f(x) and α_m = cos(q ⊙ A_m, K_m)
+    the prefix of a block is Σ α_m P_m, one half keys and one half values, in each of the first five blocks.
+    A task trains its own components alone, which begin at right angles to all before, with cross-entropy over
+    the task's classes (and, if asked for, orthogonality · mean (B Bᵀ − I)²), by Adam; the rate goes down
+    along a quarter of a cosine wave.
+
+    Keeps 5·components·(length + 2)·d values and (d + 1)·C of the head, 4 bytes each. Costs two forward passes
+    and one backward pass an image and epoch, and two forward passes a test image after every task. Needs a
+    plain vision transformer with a class token and five blocks, the boundaries between tasks, and the number
+    of tasks in advance, among which it shares out its components.
+
+    epochs, learning_rate, batch_size: how every task is trained.
+    components: of all tasks together. length: of every prefix, keys and values together; an even number.
+    orthogonality: how strongly components are kept at right angles while they are trained.
+    """
+
+    name = "coda-prompt"
+    learner = CODAPromptLearner
+    blocks = BLOCKS
+    exempt: ClassVar[Mapping[str, str]] = {
+        **PromptMethod.exempt,
+        "more lessons of the same classes take no more room": "each keeps components of its own",
+    }
+    may_be_zero = ("orthogonality",)
+
+    epochs: int = 20
+    learning_rate: float = 1e-3
+    batch_size: int = 128
+    components: int = 100
+    length: int = 8
+    orthogonality: float = 0.0
+
+    def settled(self, setup: Setup) -> Self:
+        """The method itself, if it can work so."""
+        super().settled(setup)
+        if self.length % 2:
+            raise InputError(
+                f"'coda-prompt' cannot make components of length {self.length}: one half of a prefix are "
+                "keys, and the other values. Use an even length."
+            )
+        if setup.tasks is None:
+            raise InputError(
+                "'coda-prompt' must know the number of tasks before the first one: it shares out its "
+                "components among them. Give Setup(…, tasks=…)."
+            )
+        return self
+
+    def rate(self, epoch: int) -> float:
+        """A quarter of a cosine wave, towards zero."""
+        share = 0.99 * epoch / (self.epochs - 1) if self.epochs > 1 else 0.0
+        return self.learning_rate * math.cos(math.pi / 2 * share)

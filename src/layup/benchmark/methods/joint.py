@@ -1,0 +1,35 @@
+"""Joint fine-tuning: the upper bound."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from layup.benchmark.methods.gradient import GradientMethod
+from layup.benchmark.methods.sequential import SequentialLearner
+
+
+@dataclass(frozen=True)
+class JointMethod(GradientMethod):
+    """Fine-tune the whole network on all tasks at once: what could be reached if nothing had to be continual.
+
+    Minimises the cross-entropy of softmax(W f_θ(x) + b) over all classes, on the images of all tasks, by SGD
+    with momentum; the network learns at a hundredth of the head's rate. Its record has one task.
+
+    Keeps the network's weights, P, and (d + 1)·C values of the head, 4 bytes each. Costs epochs forward and
+    backward passes of the whole network a training image, and one forward pass a test image. Needs all
+    images at the same time.
+
+    epochs: passes over all images.
+    learning_rate: of the head; a hundredth of it is the network's.
+    batch_size: images a step.
+    """
+
+    name = "joint"
+    learner = SequentialLearner
+    at_once = True
+    weight_decay = 5e-4
+    pace = 0.01
+
+    epochs: int = 30
+    learning_rate: float = 0.01
+    batch_size: int = 128

@@ -1,0 +1,163 @@
+"""What the benchmark's loop drives: a learner has two verbs, and a state that outlives the process."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from layup.backbones import Backbone
+from layup.errors import InputError
+from layup.images import ImageSource
+from layup.memory import Forecast
+from layup.model import Reading
+from layup.tuning import FirstSession
+
+ONLY = ""
+"""The name of a learner's way to answer, if it has but one."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a learner says of itself: what it chose so far (as JSON), and how many bytes it keeps."""
+
+    chosen: dict[str, Any]
+    state_bytes: int
+
+
+class Learner(ABC):
+    """Something that learns lesson after lesson, and answers in between.
+
+    Mostly it has one way to answer. Where one state serves several (LayUP at several depths, say), each has
+    a name, and `answers` gives them all in one pass over the images.
+    """
+
+    @abstractmethod
+    def learn(self, images: Sequence[ImageSource], labels: Sequence[str]) -> None:
+        """Learn a lesson. Its images cannot be read afterwards."""
+
+    @abstractmethod
+    def answers(self, images: Sequence[ImageSource]) -> dict[str, list[str]]:
+        """The label of every image, by each way to answer."""
+
+    @abstractmethod
+    def reports(self) -> dict[str, Report]:
+        """What there is to say about each way to answer."""
+
+    @abstractmethod
+    def save(self, path: Path) -> None:
+        """Write everything that is needed to go on."""
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a method works with.
+
+    session: how to adapt the backbone on the first lesson, if at all; `checkpoint` is where from that goes
+        on if it was interrupted, and where another run finds it when it is done.
+    seed: of all that is random in the method itself.
+    tasks: how many there will be, for methods that must know.
+    scratch: a file for what a long lesson has done so far, from which the same lesson goes on.
+    """
+
+    backbone: Backbone
+    setting: str
+    session: FirstSession | None = None
+    checkpoint: Path | None = None
+    reading: Reading = field(default_factory=Reading)
+    seed: int = 0
+    tasks: int | None = None
+    scratch: Path | None = None
+
+
+@dataclass(frozen=True)
+class Method(ABC):
+    """A method and its options; a subclass is one line in `METHODS`."""
+
+    name: ClassVar[str]
+    adapts: ClassVar[bool] = False
+    """Whether it adapts the backbone on the first task unless told otherwise (never on a stream)."""
+    at_once: ClassVar[bool] = False
+    """Whether it learns all tasks as one: no continual learner, but what one could reach at best."""
+    settings: ClassVar[tuple[str, ...]] = ("cil", "dil", "ocl")
+    """Where it makes sense."""
+    exempt: ClassVar[Mapping[str, str]] = {}
+    """The laws of `layup.benchmark.laws` that it does not obey, by name, and why."""
+
+    @classmethod
+    def with_options(cls, options: Mapping[str, Any]) -> Self:
+        """The method with these options; those that it does not have are refused."""
+        known = cls.option_names()
+        for option in options:
+            if option not in known:
+                takes = f"It takes {', '.join(known)}" if known else "It takes no options"
+                raise InputError(f"The method {cls.name!r} has no option {option!r}. {takes}.")
+        return cls(**options)
+
+    @classmethod
+    def option_names(cls) -> list[str]:
+        """What can be chosen."""
+        return [each.name for each in fields(cls)]
+
+    @classmethod
+    def option_defaults(cls) -> dict[str, str]:
+        """What is chosen if nothing is said, as text."""
+        return {
+            each.name: "by backbone and setting" if each.default is None else str(each.default)
+            for each in fields(cls)
+        }
+
+    @classmethod
+    def explanation(cls) -> str:
+        """All there is to know about the method."""
+        return inspect.cleandoc(cls.__doc__ or "")
+
+    @classmethod
+    def summary(cls) -> str:
+        """The first sentence of that."""
+        return cls.explanation().partition("\n\n")[0].replace("\n", " ").rstrip(".")
+
+    @classmethod
+    def option_values(cls, written: Iterable[str]) -> dict[str, Any]:
+        """Options that somebody has written as NAME=VALUE."""
+        values: dict[str, Any] = {}
+        for text in written:
+            name, equals, value = text.partition("=")
+            if not equals:
+                raise InputError(f"{text!r} is no option of a method. Write NAME=VALUE, such as epochs=5.")
+            try:
+                values[name.strip().replace("-", "_")] = json.loads(value)
+            except ValueError:
+                values[name.strip().replace("-", "_")] = value.strip()  # a word
+        return values
+
+    def options(self) -> dict[str, Any]:
+        """The options, as JSON."""
+        return asdict(self)
+
+    def settled(self, setup: Setup) -> Self:
+        """The method with every open choice made; raises where it cannot work with this setup."""
+        return self
+
+    def variants(self) -> dict[str, Method]:
+        """Its ways to answer, each as the method that would answer so by itself."""
+        return {ONLY: self}
+
+    def forecast(self, setup: Setup, lesson: int, images: int, classes: int) -> Forecast | None:
+        """The memory that the last and largest lesson of so many images and classes in all will take.
+
+        None where that cannot be told ahead.
+        """
+        return None
+
+    @abstractmethod
+    def begin(self, setup: Setup) -> Learner:
+        """A learner that knows nothing yet."""
+
+    @abstractmethod
+    def resume(self, setup: Setup, path: Path) -> Learner:
+        """The learner that was saved."""

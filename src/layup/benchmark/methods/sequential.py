@@ -1,0 +1,46 @@
+"""Sequential fine-tuning: the lower bound."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+from torch.nn import functional
+
+from layup.benchmark.methods.fine_tuned import FineTunedLearner
+from layup.benchmark.methods.gradient import GradientMethod
+
+
+class SequentialLearner(FineTunedLearner):
+    """All weights, task after task, and nothing against forgetting."""
+
+    def loss(self, inputs: Tensor, targets: Tensor) -> Tensor:
+        """Cross-entropy over all classes so far."""
+        return functional.cross_entropy(self.head(self.embed(inputs, training=True)), targets)
+
+
+@dataclass(frozen=True)
+class SequentialMethod(GradientMethod):
+    """Fine-tune the whole network on one task after the other: what forgetting looks like unprevented.
+
+    Minimises the cross-entropy of softmax(W f_θ(x) + b) over all classes seen so far, on the images of the
+    current task alone, by SGD with momentum; on a stream, by Adam in one pass, as the paper's Table 3 has it.
+
+    Keeps the network's weights, P, and (d + 1)·C values of the head, 4 bytes each. Costs epochs forward and
+    backward passes of the whole network a training image, and one forward pass a test image after every task.
+    Needs nothing: any backbone, any setting.
+
+    epochs: passes over the images of a task; one on a stream.
+    learning_rate: of all weights and of the head.
+    batch_size: images a step; on a stream, a step is a batch of the stream.
+    """
+
+    name = "sequential"
+    learner = SequentialLearner
+    weight_decay = 5e-4
+    settings = ("cil", "dil", "ocl")
+    pace = 1.0
+
+    epochs: int = 20
+    learning_rate: float = 1e-3
+    batch_size: int = 128

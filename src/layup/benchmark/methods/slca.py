@@ -1,0 +1,187 @@
+"""SLCA (Zhang et al., 2023): a slow learner, and a classifier aligned with the statistics of classes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+from layup.benchmark.methods.fine_tuned import FineTunedLearner
+from layup.benchmark.methods.gradient import GradientMethod, own_classes_loss
+from layup.benchmark.methods.learner import Setup
+from layup.images import ImageSource
+from layup.tuning import annealed
+
+JITTER = 1e-4  # on the diagonals of covariances
+MEAN, COVARIANCE, ALIGNED = "mean.", "covariance.", "aligned"
+
+
+class SLCALearner(FineTunedLearner):
+    """The network, the heads as they were trained, Gaussians of all classes, and the aligned heads."""
+
+    method: SLCAMethod
+
+    def __init__(self, method: Any, setup: Setup) -> None:
+        super().__init__(method, setup)
+        self.gaussians: dict[tuple[int, str], tuple[Tensor, Tensor]] = {}  # by lesson and class
+        self.aligned = self.head.copy()
+
+    def trained(self) -> list[str]:
+        """The classes of the lesson."""
+        return self.lessons[-1]
+
+    def loss(self, inputs: Tensor, targets: Tensor) -> Tensor:
+        """Cross-entropy over the classes of the lesson."""
+        return own_classes_loss(self.head, self.embed(inputs, training=True), targets, self.lessons[-1])
+
+    def scores(self, inputs: Tensor) -> Tensor:
+        """One score for each class, by the aligned heads."""
+        return self.aligned(self.embed(inputs, training=False))
+
+    def finish(self, images: Sequence[ImageSource], targets: NDArray[np.int64]) -> None:
+        """Keep mean and covariance of each of the lesson's classes, and align a copy of the heads."""
+        super().finish(images, targets)
+        with torch.no_grad():
+            parts = [self.embed(pixels, training=False) for pixels, _ in self.plain_batches(images, targets)]
+        embeddings = torch.cat(parts).to("cpu", torch.float64)
+        if not embeddings.isfinite().all():
+            raise self.diverged("the embeddings are")
+        for name in self.lessons[-1]:
+            own = embeddings[torch.from_numpy(targets == self.head.classes.index(name))]
+            # One image has no covariance.
+            spread = torch.cov(own.T) if len(own) > 1 else torch.zeros(self.head.width, self.head.width)
+            self.gaussians[len(self.lessons) - 1, name] = own.mean(dim=0).float(), spread.float()
+        self.aligned = self.head.copy()
+        if len(self.lessons) > 1:
+            self._align()
+
+    def _align(self) -> None:
+        """Train the heads on samples of all Gaussians, with normalised logits."""
+        classes = self.aligned.classes
+        places = {name: place for place, name in enumerate(classes)}
+        optimizer = torch.optim.SGD(
+            self.aligned.rows(classes), lr=self.method.alignment_rate, momentum=0.9, weight_decay=5e-4
+        )
+        factors = {key: _factor(covariance) for key, (_, covariance) in self.gaussians.items()}
+        for epoch in range(self.method.alignment_epochs):
+            for group in optimizer.param_groups:
+                group["lr"] = annealed(self.method.alignment_rate, epoch, self.method.alignment_epochs)
+            inputs, targets = [], []
+            for (lesson, name), (mean, _) in self.gaussians.items():
+                # The network has gone on since, and the older a mean is, the less it is still there.
+                centre = mean * (0.9 + 0.1 * (lesson + 1) / len(self.lessons))
+                noise = torch.randn(self.method.samples, len(mean))
+                inputs.append(centre + noise @ factors[lesson, name].T)
+                targets.append(torch.full((self.method.samples,), places[name]))
+            every, aims = torch.cat(inputs), torch.cat(targets)
+            for batch in torch.split(torch.randperm(len(every)), self.method.samples):
+                logits = self.aligned(every[batch].to(self.backbone.device))
+                loss = functional.cross_entropy(
+                    self._normalised(logits), aims[batch].to(self.backbone.device)
+                )
+                optimizer.zero_grad()
+                loss.backward()  # type: ignore[no-untyped-call]
+                optimizer.step()
+
+    def _normalised(self, logits: Tensor) -> Tensor:
+        """Logits over their norm (the mean over lessons of that of the lesson's new classes) and τ."""
+        sizes = [len(names) for names in _arrivals(self.lessons)]
+        norms = [part.norm(dim=1, keepdim=True) for part in torch.split(logits, sizes, dim=1)]
+        return logits / (torch.cat(norms, dim=1).mean(dim=1, keepdim=True) + 1e-7) / self.method.temperature
+
+    def state(self) -> dict[str, Tensor]:
+        """The network, the Gaussians, and the aligned heads."""
+        tensors = super().state()
+        for (lesson, name), (mean, covariance) in self.gaussians.items():
+            place = self.lessons[lesson].index(name)
+            tensors[f"{MEAN}{lesson}.{place}"] = mean
+            tensors[f"{COVARIANCE}{lesson}.{place}"] = covariance
+        return {**tensors, ALIGNED: self.aligned.values()}
+
+    def restore(self, tensors: Mapping[str, Tensor]) -> None:
+        """Take all of it over."""
+        super().restore(tensors)
+        self.gaussians = {}
+        for name in tensors:
+            if name.startswith(MEAN):
+                lesson, place = map(int, name.removeprefix(MEAN).split("."))
+                key = lesson, self.lessons[lesson][place]
+                self.gaussians[key] = tensors[name], tensors[f"{COVARIANCE}{lesson}.{place}"]
+        values = tensors[ALIGNED]
+        self.aligned.take(self.head.classes[: len(values)], values)
+
+
+def _arrivals(lessons: Sequence[Sequence[str]]) -> list[list[str]]:
+    """The classes that came with each lesson, without lessons that brought none.
+
+    >>> _arrivals([["a", "b"], ["a", "b"], ["b", "c"]])
+    [['a', 'b'], ['c']]
+    """
+    seen: set[str] = set()
+    found = []
+    for names in lessons:
+        found.append([name for name in names if name not in seen])
+        seen.update(names)
+    return [names for names in found if names]
+
+
+def _factor(covariance: Tensor) -> Tensor:
+    """L with L Lᵀ = covariance + a little on the diagonal."""
+    wide = covariance.double() + JITTER * torch.eye(len(covariance), dtype=torch.float64)
+    factor: Tensor
+    factor, failed = torch.linalg.cholesky_ex(wide)
+    if failed:  # rounded to float32, a large covariance may be negative in some direction
+        values, directions = torch.linalg.eigh(wide)
+        factor = directions * values.clamp(min=JITTER).sqrt()
+    return factor.float()
+
+
+@dataclass(frozen=True)
+class SLCAMethod(GradientMethod):
+    """Slow learner with classifier alignment: fine-tune slowly, then balance the heads on class statistics.
+
+    1. On every task the whole network is trained at a hundredth of the rate of the task's new head, with
+       cross-entropy over the task's classes alone; the rate drops to a tenth for the last tenth of epochs.
+    2. Of every class of the task mean μ_c and covariance Σ_c of the embeddings are kept, as they are then.
+    3. From the second task on, a copy of all heads is trained on samples of N(μ_c (0.9 + 0.1 t_c / t), Σ_c)
+       of all classes, t_c being the class's task and t the current one, with cross-entropy of l / (‖l‖ τ),
+       ‖l‖ the mean over tasks of the norm of the task's logits. It answers; training goes on without it.
+
+    Keeps the network's weights, P, and C·(d² + 3d + 2) values of Gaussians and heads, 4 bytes each (a class
+    that returns has one Gaussian more). Costs epochs forward and backward passes of the whole network a
+    training image, one more forward pass, C·d³ / 3 operations a task to factorise covariances, and one
+    forward pass a test image after every task. Needs the boundaries between tasks.
+
+    epochs, learning_rate, batch_size: of the first step; the rate is the head's.
+    alignment_epochs, alignment_rate: of the third step.
+    samples: of every class in each of its epochs.
+    temperature: τ.
+    """
+
+    name = "slca"
+    learner = SLCALearner
+    weight_decay = 5e-4
+    pace = 0.01
+    exempt: ClassVar[Mapping[str, str]] = {
+        **GradientMethod.exempt,
+        "more lessons of the same classes take no more room": "each keeps Gaussians of its own",
+    }
+
+    epochs: int = 20
+    learning_rate: float = 0.01
+    batch_size: int = 128
+    alignment_epochs: int = 5
+    alignment_rate: float = 0.01
+    samples: int = 256
+    temperature: float = 0.1
+
+    def rate(self, epoch: int) -> float:
+        """A tenth of the rate for the last tenth of the epochs."""
+        return self.learning_rate * (0.1 if epoch >= math.ceil(0.9 * self.epochs) else 1.0)

@@ -1,0 +1,5 @@
+"""Images → rows of features: read once, kept in a cache."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

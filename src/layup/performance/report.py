@@ -1,0 +1,151 @@
+"""What was measured, as a table for people, as JSON, and as Markdown."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+
+from layup import machine
+from layup.benchmark.plots import Trend
+from layup.performance.timing import Ratio
+
+BEGIN, END = "<!-- layup bench {} -->", "<!-- end -->"
+
+
+@dataclass(frozen=True)
+class Report:
+    """A table and the rows of numbers that it was made of.
+
+    notes: sentences below the table.
+    speedups, trends: the ratios in it by name, or what grows with what, for the picture.
+    texts: how many columns on the left are words.
+    """
+
+    name: str
+    title: str
+    columns: Sequence[str]
+    cells: Sequence[Sequence[str]]
+    notes: Sequence[str]
+    rows: Sequence[Any]
+    speedups: Mapping[str, Ratio] = field(default_factory=dict)
+    trends: Mapping[str, Mapping[str, Trend]] = field(default_factory=dict)
+    texts: int = 1
+
+    def to_json(self) -> str:
+        """All of it, with the versions and the kind of machine that it was measured on."""
+        measured_on = {**machine.describe(), "threads": torch.get_num_threads()}
+        values = {
+            "name": self.name,
+            "title": self.title,
+            "columns": list(self.columns),
+            "cells": [list(row) for row in self.cells],
+            "notes": list(self.notes),
+            "rows": [asdict(row) for row in self.rows],
+            "machine": measured_on,
+            "versions": machine.versions(),
+        }
+        return json.dumps(values, ensure_ascii=False, indent=1) + "\n"
+
+
+def agreement(answers: ArrayLike, others: ArrayLike) -> float:
+    """The share of equal answers.
+
+    >>> agreement(["a", "b"], ["a", "c"])
+    0.5
+    """
+    return float((np.asarray(answers) == np.asarray(others)).mean())
+
+
+def times(ratio: Ratio) -> str:
+    """A ratio as people read it.
+
+    >>> times(Ratio(23.456, 20.1, 31.0, 1.0, 0.04, 3)), times(Ratio(1.234, 1.234, 1.234, 1.0, 0.8, 1))
+    ('23.5× (20.1 … 31)', '1.23×')
+    """
+    spread = "" if ratio.pairs == 1 else f" ({ratio.low:.3g} … {ratio.high:.3g})"
+    return f"{ratio.median:.3g}×{spread}"
+
+
+def seconds(value: float) -> str:
+    """A time in the unit that suits it.
+
+    >>> seconds(0.00123), seconds(0.5), seconds(75.3), seconds(1267.8)
+    ('1.23 ms', '500 ms', '75.3 s', '1,268 s')
+    """
+    if value >= 1000:
+        return f"{value:,.0f} s"
+    return f"{1000 * value:.3g} ms" if value < 1 else f"{value:.3g} s"
+
+
+def size_in_bytes(count: float) -> str:
+    """Bytes in the unit that suits them.
+
+    >>> size_in_bytes(169_900_000), size_in_bytes(2.4e10)
+    ('170 MB', '24 GB')
+    """
+    return f"{count / 1e9:.3g} GB" if count >= 1e9 else f"{count / 1e6:.3g} MB"
+
+
+def share(value: float | None) -> str:
+    """A share in percent, never rounded up to all; nothing where it was not measured.
+
+    >>> share(1.0), share(0.99996), share(None)
+    ('100 %', '99.99 %', '–')
+    """
+    if value is None:
+        return "–"
+    return f"{int(10_000 * value) / 100:g} %"
+
+
+def spread_note(ratio: Ratio) -> str:
+    """What the brackets behind ratios are.
+
+    >>> spread_note(Ratio(2.0, 1.0, 3.0, 2.0, 1.0, pairs=3))
+    'Times as fast: the median of 3 interleaved pairs (min … max).'
+    """
+    if ratio.pairs == 1:
+        return "Times as fast: of a single pair."
+    return f"Times as fast: the median of {ratio.pairs} interleaved pairs ({ratio.spread})."
+
+
+def markdown(saved: Mapping[str, Any]) -> str:
+    """The table of a saved report, its notes, what it was measured on, and its picture.
+
+    >>> print(markdown({"name": "x", "title": "X", "columns": ["way", "time"], "cells": [["ours", "1 s"]],
+    ...     "notes": ["Quick."], "machine": {"cores": 2, "threads": 1}, "versions": {"torch": "2.8"}}))
+    | way | time |
+    |---|---|
+    | ours | 1 s |
+    <BLANKLINE>
+    Quick. 2 cores, 1 thread, PyTorch 2.8.
+    <BLANKLINE>
+    ![X](performance/x.png)
+    """
+    header, *body = ("| " + " | ".join(line) + " |" for line in (saved["columns"], *saved["cells"]))
+    table = "\n".join([header, "|" + "---|" * len(saved["columns"]), *body])
+    on = saved["machine"]
+    cores, threads = (f"{on[what]} {what.rstrip('s')}{'s'[: on[what] != 1]}" for what in ("cores", "threads"))
+    remarks = [*saved["notes"], f"{cores}, {threads}, PyTorch {saved['versions']['torch']}."]
+    picture = f"![{saved['title']}](performance/{saved['name']}.png)"
+    return f"{table}\n\n{' '.join(remarks)}\n\n{picture}"
+
+
+def filled(page: str, saved: Mapping[str, Mapping[str, Any]]) -> str:
+    """A page whose marked places hold the tables of saved reports, by name; others stay as they are.
+
+    >>> filled("<!-- layup bench x -->\\nold\\n<!-- end -->", {})
+    '<!-- layup bench x -->\\nold\\n<!-- end -->'
+    """
+    for name, report in saved.items():
+        begin = BEGIN.format(name)
+        place = re.compile(f"{re.escape(begin)}.*?{re.escape(END)}", flags=re.DOTALL)
+        text = f"{begin}\n{markdown(report)}\n{END}"
+        page = place.sub(lambda _, text=text: text, page)  # type: ignore[misc]
+    return page

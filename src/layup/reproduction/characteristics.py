@@ -1,0 +1,101 @@
+"""What data are like for a network, and which k is best for them: the numbers behind Figure 4."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+
+from layup.features import EMBEDDING
+from layup.model import extractor_of
+from layup.reproduction import analysis
+from layup.reproduction.config import source_images
+from layup.reproduction.results import Place, Study
+from layup.reproduction.runner import Laboratory
+from layup.reproduction.spec import NETWORKS, USUAL, Spec
+
+MEASURES = {
+    "mmd": "MMD² to the source / largest",
+    "within": "similarity within classes",
+    "between": "similarity between classes",
+}
+
+
+@dataclass(frozen=True)
+class Characteristic:
+    """A dataset seen by a network: the best k, and what may go with it."""
+
+    place: Place
+    best: int
+    depth: int
+    accuracy: float
+    mmd: float | None
+    within: float
+    between: float
+
+
+def characteristics(study: Study) -> list[Characteristic]:
+    """All that can be told of each dataset and network; MMD² divided by the largest of its network."""
+    found: list[Characteristic] = study.once("characteristics", lambda: _characteristics(study))
+    return found
+
+
+def _characteristics(study: Study) -> list[Characteristic]:
+    found = []
+    for network in NETWORKS:
+        measured = []
+        for place in study.places(study.world.everything, [network]):
+            specs = all_depths(study.laboratory, network)
+            scores = {spec.depth or 0: study.interval(place.column, spec) for spec in specs}
+            known = {depth: score.value for depth, score in scores.items() if score is not None}
+            if len(known) < len(specs):
+                continue
+            best = max(known, key=lambda depth: (known[depth], -depth))
+            part = study.laboratory.dataset(place.column).train
+            rows = _embeddings(study, network, part.images)
+            measured.append((place, best, len(specs), known[best], rows, list(part.labels)))
+        distances = _distances(study, network, [rows for *_, rows, _ in measured])
+        for (place, best, depth, score, rows, labels), mmd in zip(measured, distances, strict=True):
+            like = analysis.class_similarities(rows, labels)
+            found.append(Characteristic(place, best, depth, score, mmd, like.within, like.between))
+    return found
+
+
+def _distances(
+    study: Study, network: str, datasets: Sequence[NDArray[Any]]
+) -> Sequence[float] | Sequence[None]:
+    """MMD² of each to the source, with one bandwidth for all, divided by the largest."""
+    source = study.world.source
+    if source is None or not datasets:
+        return [None] * len(datasets)
+    rows = _embeddings(study, network, source_images(source, study.world.data))
+    bandwidth = analysis.median_bandwidth(rows)
+    found = [analysis.squared_mmd(rows, each, bandwidth) for each in datasets]
+    largest = max(found)
+    # An unbiased estimate may be negative: where all are, none is a distance to divide by.
+    return [value / largest for value in found] if largest > 0 else found
+
+
+def _embeddings(study: Study, network: str, images: Sequence[Any]) -> NDArray[Any]:
+    laboratory = study.laboratory
+    extractor = extractor_of(laboratory.network(network), (EMBEDDING,), laboratory.reading)
+    return extractor.extract(images, "Measuring").rows
+
+
+def correlations(found: Sequence[Characteristic]) -> dict[tuple[str, str], analysis.Correlation]:
+    """How the best k goes with each measure, by network and measure, where there are enough datasets."""
+    result = {}
+    for network in dict.fromkeys(each.place.network_name for each in found):
+        own = [each for each in found if each.place.network_name == network]
+        for name in MEASURES:
+            pairs = [(value, each.best) for each in own if (value := getattr(each, name)) is not None]
+            if len(pairs) >= 3:
+                result[network, name] = analysis.rank_correlation(*zip(*pairs, strict=True))
+    return result
+
+
+def all_depths(laboratory: Laboratory, network: str) -> list[Spec]:
+    """LayUP of every k, after a first session."""
+    return [Spec("layup", network, USUAL).having(k=n + 1) for n in range(laboratory.depth(network))]

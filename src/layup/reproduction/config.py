@@ -1,0 +1,177 @@
+"""Where the paper is reproduced: which datasets and networks stand for its own, and how large all is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from layup.benchmark.datasets import (
+    DATASETS,
+    PREFIXES,
+    Dataset,
+    data_folder,
+    load_dataset,
+    split_on_disk,
+    subfolders,
+)
+from layup.errors import InputError
+from layup.images import ImageSource, find_images
+
+CIL = {
+    "CIFAR": "cifar100",
+    "IN-R": "imagenet-r",
+    "IN-A": "imagenet-a",
+    "CUB": "cub200",
+    "OB": "omnibenchmark",
+    "VTAB": "vtab",
+    "Cars": "cars196",
+}
+DIL = {"CDDB-H": "cddb-hard", "S-DomainNet": "s-domainnet", "IN-R (D)": "imagenet-r-domains"}
+"""The paper's datasets, by its short names."""
+
+VITS = {"IN21K": "vit_base_patch16_224.augreg_in21k", "IN1K": "vit_base_patch16_224.augreg2_in21k_ft_in1k"}
+SMALL = {"IN21K": "bundled", "IN1K": "vit-nano"}
+"""What stands for the paper's networks where only what comes with layup is used: the plain ViT for IN1K."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A dataset of a table: what it is called there, and the name that `load_dataset` knows.
+
+    sample: only so many classes, and images of each.
+    setting: "cil" for a dataset of classes, "dil" for one of domains.
+    """
+
+    label: str
+    dataset: str
+    setting: str
+    sample: tuple[int, int] | None = None
+
+    def load(self, data: Path | None) -> Dataset:
+        """The dataset itself, or the error that says what is missing."""
+        found = load_dataset(self.dataset, data)
+        return found if self.sample is None else found.sampled(*self.sample)
+
+
+@dataclass(frozen=True)
+class World:
+    """Datasets, networks and sizes.
+
+    columns: the datasets.
+    characteristics: further ones, for the question which k is best for what data.
+    networks: a backbone's name for each of the paper's networks.
+    like_paper: whether these are its datasets and networks, so that numbers can be compared with its own.
+    source: what stands for the images that the networks were trained on; None where nothing does.
+    epochs: of methods that train; None for those of their recipes.
+    session_epochs: of first sessions; None for those of the preset.
+    task_counts: how many tasks, where that is the question.
+    options: of methods, by method, where the usual ones would be too large.
+    without: methods that are left out.
+    """
+
+    columns: tuple[Column, ...]
+    networks: Mapping[str, str]
+    characteristics: tuple[Column, ...] = ()
+    like_paper: bool = False
+    data: Path | None = None
+    source: str | None = None
+    preset: str = "default"
+    epochs: int | None = None
+    session_epochs: int | None = None
+    task_counts: tuple[int, ...] = (5, 10, 20)
+    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    without: tuple[str, ...] = ()
+
+    def of(self, setting: str) -> tuple[Column, ...]:
+        """The datasets of a setting; a stream is one of classes."""
+        kind = "dil" if setting == "dil" else "cil"
+        return tuple(column for column in self.columns if column.setting == kind)
+
+    @property
+    def everything(self) -> tuple[Column, ...]:
+        """Every dataset that can be learned class by class to see which k is best."""
+        return self.of("cil") if self.like_paper else (*self.columns, *self.characteristics)
+
+
+WIDTH = 2000
+"""Random projections of RanPAC in small worlds: the paper's 10,000 are more than most of their images."""
+NARROW = {name: {"width": WIDTH} for name in ("ranpac", "ranpac+layup")}
+SAMPLES = {"cil": (20, 30), "dil": (20, 10)}
+"""Classes, and images of each (in each domain), of a quick reproduction."""
+BUILT_IN = (Column("digits", "digits", "cil"), Column("digits-styles", "digits-styles", "dil"))
+
+
+def paper_world(data: Path | None, **settings: Any) -> World:
+    """The paper's own: ViT-B/16 of both kinds, and those of its ten datasets that are in a folder."""
+    columns = [Column(label, name, "cil") for label, name in CIL.items()]
+    columns += [Column(label, name, "dil") for label, name in DIL.items()]
+    return World(tuple(columns), VITS, like_paper=True, data=data, **settings)
+
+
+def local_world(data: Path | None, **settings: Any) -> World:
+    """All that is on disk, whole, with the two networks that come with layup."""
+    columns = on_disk(data_folder(data))
+    return World(columns, SMALL, BUILT_IN, data=data, options=NARROW, **settings)
+
+
+def quick_world(data: Path | None, **settings: Any) -> World:
+    """All in miniature: built-in digits, or a seeded sample of what is on disk, and short training.
+
+    Of what is on disk the first dataset of classes and the first of domains: more would take longer.
+    """
+    columns = BUILT_IN if data is None else on_disk(data)
+    first = {each.setting: each for each in reversed(columns)}
+    sampled = tuple(replace(each, sample=SAMPLES[each.setting]) for each in columns if each in first.values())
+    # A first task of one class has nothing to adapt to, so there cannot be as many tasks as classes.
+    short = {"epochs": 1, "session_epochs": 3, "source": "digits", "task_counts": (2, 5, 10)}
+    given = {name: value for name, value in settings.items() if value is not None}
+    return World(sampled, SMALL, data=data, options=NARROW, **{**short, **given})
+
+
+def on_disk(folder: Path) -> tuple[Column, ...]:
+    """The datasets in a folder: those of the paper, and any other folders of classes or domains.
+
+    A folder of one of the paper's datasets counts as that.
+    """
+    if not folder.is_dir():
+        raise InputError(f"There is no folder '{folder}' of datasets. Give --data DIR, or --quick without.")
+    columns: list[Column] = []
+    taken: set[Path] = set()
+    for names, setting in ((CIL, "cil"), (DIL, "dil")):
+        for label, name in names.items():
+            if found := DATASETS[name]().locate(folder, by_name=True):
+                columns.append(Column(label, name, setting))
+                taken |= {found.folder.absolute(), *found.folder.absolute().parents}
+    # The folder may be a dataset itself; else what is in it are datasets.
+    for place in [folder] if split_on_disk(folder) else subfolders(folder):
+        for prefix, setting in (("folder", "cil"), ("domains", "dil")):
+            if place.absolute() not in taken and PREFIXES[prefix](str(place)).locate(folder):
+                columns.append(Column(_unlike(place.name, columns), f"{prefix}:{place}", setting))
+                break
+    if not columns:
+        raise InputError(
+            f"There is no dataset in '{folder}': neither one of the paper's (see `layup datasets`) nor a "
+            "folder NAME/{train,test}/CLASS or NAME/DOMAIN/{train,test}/CLASS."
+        )
+    return tuple(columns)
+
+
+def _unlike(label: str, columns: Sequence[Column]) -> str:
+    """A label that no other dataset has: pictures are told apart by it."""
+    others = {each.label for each in (*columns, *BUILT_IN)}
+    candidates = (label if number == 1 else f"{label} ({number})" for number in count(1))
+    return next(each for each in candidates if each not in others)
+
+
+def source_images(name: str, data: Path | None) -> Sequence[ImageSource]:
+    """The images that stand for what networks were trained on: all of folder:PATH, whatever its parts.
+
+    Of a dataset by any other name, those for training.
+    """
+    prefix, colon, path = name.partition(":")
+    if colon and prefix == "folder":
+        return find_images(Path(path).expanduser())
+    return load_dataset(name, data).train.images

@@ -1,0 +1,137 @@
+"""How much there is to do before it is done: images, passes, time and memory of each run.
+
+A rough guess: what the cache of features holds already is counted as well.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import torch
+
+from layup.backbones import Backbone
+from layup.benchmark import Experiment
+from layup.errors import InputError, LayupError
+from layup.reproduction.runner import OWN_EPOCHS, TOO_DEEP, Job, Laboratory, first_line
+
+BACKWARD = 3
+"""A training pass in passes to read: forward, and back through weights and activations."""
+SEARCH = 9
+"""Operations of a search of λ: so many times d² for each sample of a lesson, or d³ if that is less."""
+PROBE = 32
+"""Images that are timed, made of noise."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a run will take; nothing if it is `finished`, or if there is a reason `why` it cannot be run.
+
+    passes: images to be read by a network that no earlier run of the same list has read.
+    training: images to be trained on, epoch by epoch.
+    memory: bytes beside the network; None where the method cannot tell.
+    """
+
+    job: Job
+    finished: bool = False
+    why: str = ""
+    passes: int = 0
+    training: int = 0
+    seconds: float = 0.0
+    memory: int | None = None
+
+
+def estimates(laboratory: Laboratory, jobs: Iterable[Job]) -> list[Estimate]:
+    """An estimate of every run, in order: what several share counts for the first of them."""
+    found: list[Estimate] = []
+    read: set[str] = set()
+    for job in jobs:
+        try:
+            possible = laboratory.within(job)
+            if job.depths and not possible.depths:
+                raise InputError(TOO_DEEP.format(laboratory.world.networks[job.spec.network or ""]))
+            experiment = laboratory.experiment(possible)
+            if experiment.finished() is not None:
+                found.append(Estimate(job, finished=True))
+            else:
+                found.append(_estimate(job, experiment, read))
+        except LayupError as error:
+            found.append(Estimate(job, why=first_line(str(error))))
+    return found
+
+
+def _estimate(job: Job, experiment: Experiment, read: set[str]) -> Estimate:
+    scenario, backbone = experiment.scenario, experiment.backbone
+    train = sum(len(task.train) for task in scenario.tasks)
+    test = len(scenario.dataset.test)
+    passes = training = 0
+    epochs = experiment.method.options().get("epochs")
+    setup = experiment.setup
+    if epochs is not None and job.spec.method not in OWN_EPOCHS:
+        # A network that is trained reads the tests of all tasks so far again after each.
+        training = train * (1 if scenario.setting == "ocl" else epochs)
+        passes = sum(len(scenario.asked(number)) for number in range(len(scenario.tasks)))
+    else:
+        tuned = str(setup.checkpoint) if setup.checkpoint else ""
+        both = tuned and job.spec.method.startswith("adam")
+        for network in {tuned, ""} if both else {tuned}:
+            key = f"{job.column}, {backbone.fingerprint}, {network}"
+            passes += 0 if key in read else train + test
+            read.add(key)
+        if experiment.session is not None and tuned not in read:
+            # Held-out images go the same way, to see when to stop.
+            training += len(scenario.tasks[0].train) * experiment.session.epochs
+            read.add(tuned)
+    lesson = scenario.batch or max(len(task.train) for task in scenario.tasks)
+    dims = _solved(job, experiment)
+    flops = SEARCH * len(scenario.tasks) * sum(dim**2 * min(dim, lesson) for dim in dims)
+    seconds = (passes + BACKWARD * training) * seconds_a_pass(backbone) + flops / operations_a_second()
+    memory = None if experiment.forecast is None else experiment.forecast.total
+    return Estimate(job, passes=passes, training=training, seconds=seconds, memory=memory)
+
+
+def _solved(job: Job, experiment: Experiment) -> list[float]:
+    """The size of every Gram matrix that is searched; none where there is no such thing."""
+    widths = [layer.width for layer in experiment.backbone.layers]
+    options = experiment.method.options()
+    if "width" in options:
+        return [float(options["width"])]
+    if job.spec.method == "ridge":
+        return [float(widths[-layer]) for layer in job.depths]
+    networks = 2 if job.spec.method.startswith("adam") else 1
+    depths = job.depths or ((options["k"],) if "lam" in options and "k" in options else ())
+    return [float(networks * sum(widths[-k:])) for k in depths]
+
+
+@cache
+def seconds_a_pass(backbone: Backbone) -> float:
+    """How long a network takes for an image, in a batch, on this machine."""
+    height, width = backbone.preprocessing.size
+    batch = torch.randn(PROBE, 3, height, width, generator=torch.Generator().manual_seed(0))
+    return _quickest(lambda: backbone(batch)) / PROBE
+
+
+@cache
+def operations_a_second() -> float:
+    """How many multiplications of a matrix product this machine does in a second."""
+    side = 1024
+    matrix = np.random.default_rng(0).standard_normal((side, side))
+    return float(side**3) / _quickest(lambda: matrix @ matrix)
+
+
+def _quickest(act: Callable[[], object], times: int = 4) -> float:
+    """The seconds of the quickest of several times: the first is slower, and others may be disturbed."""
+    taken = []
+    for _ in range(times):
+        began = time.perf_counter()
+        act()
+        taken.append(time.perf_counter() - began)
+    return min(taken)
+
+
+def total_seconds(found: Sequence[Estimate]) -> float:
+    """All that is still to be done."""
+    return sum(each.seconds for each in found)

@@ -1,0 +1,150 @@
+"""What was found of all that items ask for, and what follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from layup.benchmark import Record, metrics
+from layup.benchmark.comparison import Difference, Group, difference, last_right
+from layup.benchmark.metrics import Interval
+from layup.errors import MismatchError
+from layup.reproduction.config import Column, World
+from layup.reproduction.runner import Found, Laboratory, Missing, Results, scenario_of
+from layup.reproduction.spec import NETWORKS, PLAIN, Spec, each_combination
+
+
+@dataclass(frozen=True)
+class Study:
+    """A laboratory and the records that it has gathered."""
+
+    laboratory: Laboratory
+    results: Results
+    _known: dict[str, Any] = field(default_factory=dict)
+
+    def once(self, name: str, make: Callable[[], Any]) -> Any:
+        """What takes long to make and is needed twice, made the first time."""
+        if name not in self._known:
+            self._known[name] = make()
+        return self._known[name]
+
+    @property
+    def world(self) -> World:
+        """Where all this was run."""
+        return self.laboratory.world
+
+    def found(self, column: Column, spec: Spec) -> Found:
+        """The record of a run, or why there is none."""
+        return self.results.get((column, spec), Missing("It has not been asked for."))
+
+    def record(self, column: Column, spec: Spec) -> Record | None:
+        """The record of a run, if there is one."""
+        found = self.found(column, spec)
+        return found if isinstance(found, Record) else None
+
+    def records(self, column: Column, specs: Iterable[Spec]) -> dict[Spec, Record]:
+        """Those of several runs that there are."""
+        return {spec: record for spec in specs if (record := self.record(column, spec)) is not None}
+
+    def interval(self, column: Column, spec: Spec) -> Interval | None:
+        """A_T of a run, and how far it would vary with other test images.
+
+        What learns all tasks as one is scored by the tasks of the others: the mean over these is another
+        number than the mean over images where they are not of equal size.
+        """
+        record = self.record(column, spec)
+        if record is None:
+            return None
+        if len(record.tasks) > 1:
+            return interval(record)
+        scenario = scenario_of(self.laboratory.dataset(column), spec)
+        return metrics.bootstrap(last_right(record)[0], scenario.test_tasks)
+
+    def gain(self, column: Column, spec: Spec, over: Spec) -> Difference | None:
+        """How much better one run is than another, by a paired bootstrap; None where they are no pair."""
+        ours, theirs = self.record(column, spec), self.record(column, over)
+        if ours is None or theirs is None:
+            return None
+        try:
+            return difference(Group("ours", [ours]), Group("theirs", [theirs]))
+        except MismatchError:
+            return None
+
+    def choices(self, column: Column, setting: str) -> list[Spec]:
+        """Of LayUP's six combinations those whose first sessions did best on their held-out images."""
+        known = {
+            spec: accuracy
+            for spec, record in self.records(column, combinations(setting)).items()
+            if (accuracy := held_out(record)) is not None
+        }
+        return [spec for spec, accuracy in known.items() if accuracy == max(known.values())]
+
+    def network_name(self, role: str | None) -> str:
+        """What a network is called here."""
+        return role or "" if self.world.like_paper else self.world.networks[role or PLAIN]
+
+    def combination(self, spec: Spec) -> str:
+        """Network and adapter of a run, in words."""
+        return ", ".join(filter(None, (self.network_name(spec.network), spec.adapter)))
+
+    def places(self, columns: Sequence[Column], networks: Sequence[str] = NETWORKS) -> list[Place]:
+        """Every dataset with every network."""
+        return [Place(column, role, self.network_name(role)) for column in columns for role in networks]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A dataset with a network."""
+
+    column: Column
+    network: str
+    network_name: str
+
+    @property
+    def label(self) -> str:
+        """Both, in words."""
+        return f"{self.column.label}, {self.network_name}"
+
+
+def combinations(setting: str) -> tuple[Spec, ...]:
+    """LayUP's six: three adapters, two networks."""
+    return each_combination(Spec("layup", setting=setting).having(k=6))
+
+
+def chosen_of(candidates: Sequence[Spec], choices: Sequence[Spec]) -> Spec | None:
+    """The candidate of the chosen combination; of those without an adapter, that of its network.
+
+    Of combinations that are tied, the first is chosen.
+    """
+    if not choices:
+        return None
+    choice = choices[0]
+    same = (
+        spec
+        for spec in candidates
+        if spec.network == choice.network and spec.adapter in (None, choice.adapter)
+    )
+    return next(same, None)
+
+
+def interval(record: Record) -> Interval:
+    """A_T of a record, and the interval of a bootstrap over its test images."""
+    right, tasks = last_right(record)
+    return metrics.bootstrap(right, tasks)
+
+
+def held_out(record: Record) -> float | None:
+    """The accuracy of a run's first session on the images of the first task that it held out, if it did."""
+    course = record.steps[0].chosen.get("adaptation")
+    return None if course is None else course["epochs"][course["kept"] - 1]["accuracy"]
+
+
+def final_per_class(record: Record) -> dict[str, float]:
+    """The accuracy of every class after the last task."""
+    return record.steps[-1].per_class
+
+
+def seeded(spec: Spec, seeds: Iterable[int]) -> list[Spec]:
+    """The same run with each of these seeds."""
+    return [replace(spec, seed=seed) for seed in seeds]

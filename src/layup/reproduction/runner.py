@@ -1,0 +1,239 @@
+"""Runs what items ask for: each run once, by the loop of `layup run`, with the records that it keeps.
+
+Runs that differ only in depth are one run. What cannot be run leaves a sentence that says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from layup.adapters import usual_adapter
+from layup.backbones import Backbone, load_backbone
+from layup.benchmark import (
+    Experiment,
+    Record,
+    Scenario,
+    class_incremental,
+    domain_incremental,
+    online,
+    prepared,
+)
+from layup.benchmark.datasets import Dataset
+from layup.benchmark.methods import DepthsMethod, LayersMethod, Method, method_class
+from layup.errors import InputError, LayupError
+from layup.model import Reading
+from layup.reproduction.config import Column, World
+from layup.reproduction.spec import ADAPTERS, SWEPT, USUAL, Spec, together
+from layup.tuning import FirstSession
+
+SWEEPS = {"layup": DepthsMethod, "ridge": LayersMethod}
+OWN_EPOCHS = ("joint-probe",)
+"""Methods that train, but on features that are at hand: their epochs are never cut."""
+
+RUNNING = "running"
+TOO_DEEP = "'{}' has not so many layers."
+PAPER_DEPTH = 12
+
+
+@dataclass(frozen=True)
+class Missing:
+    """Why there is no record."""
+
+    why: str
+
+
+Found = Record | Missing
+Wanted = list[tuple[Column, Spec]]
+Results = Mapping[tuple[Column, Spec], Found]
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run: a dataset, a spec without its depth, and the depths to answer for (none if it has no such)."""
+
+    column: Column
+    spec: Spec
+    depths: tuple[int, ...] = ()
+
+    @property
+    def specs(self) -> list[Spec]:
+        """All that it gives."""
+        if not self.depths:
+            return [self.spec]
+        return [self.spec.having(**{SWEPT[self.spec.method]: depth}) for depth in self.depths]
+
+
+def jobs_of(wanted: Iterable[tuple[Column, Spec]]) -> list[Job]:
+    """The runs that give all of these; one for all depths of the same.
+
+    >>> column = Column("digits", "digits", "cil")
+    >>> found = jobs_of((column, Spec("layup", "IN1K").having(k=k)) for k in (1, 6))
+    >>> [job.depths for job in found]
+    [(1, 6)]
+    """
+    by_column: dict[Column, list[Spec]] = {}
+    for column, spec in wanted:
+        by_column.setdefault(column, []).append(spec)
+    return [
+        Job(column, whole, depths)
+        for column, specs in by_column.items()
+        for whole, depths in together(specs).items()
+    ]
+
+
+@dataclass
+class Laboratory:
+    """A world, and a folder of records.
+
+    only_finished: run nothing; what is not there is said to be missing.
+    """
+
+    world: World
+    folder: Path
+    reading: Reading = field(default_factory=Reading)
+    only_finished: bool = False
+    _datasets: dict[Column, Dataset | LayupError] = field(default_factory=dict)
+    _networks: dict[str, Backbone | LayupError] = field(default_factory=dict)
+
+    def dataset(self, column: Column) -> Dataset:
+        """A dataset, looked for once."""
+        found: Dataset = _once(self._datasets, column, lambda: column.load(self.world.data))
+        return found
+
+    def network(self, role: str) -> Backbone:
+        """What stands for one of the paper's networks, loaded once."""
+        name = self.world.networks[role]
+        preset = self.world.preset
+        found: Backbone = _once(self._networks, role, lambda: prepared(load_backbone(name), preset))
+        return found
+
+    def depth(self, role: str) -> int:
+        """How many layers a network has; of the paper's that is known, without the weights."""
+        if not self.world.like_paper:
+            with suppress(LayupError):
+                return self.network(role).depth
+        return PAPER_DEPTH
+
+    def experiment(self, job: Job) -> Experiment:
+        """The run itself; raises a `LayupError` where it cannot be."""
+        spec, world = job.spec, self.world
+        if spec.method in world.without:
+            raise InputError(f"'{spec.method}' is left out.")
+        dataset = self.dataset(job.column)
+        network = self.network(spec.network or "")
+        session = None
+        if spec.adapter is not None:
+            session = FirstSession(spec.adapter, world.preset, seed=spec.seed)
+            if world.session_epochs is not None:
+                session = replace(session, epochs=world.session_epochs)
+            self._require_fit(session, spec)
+        scenario = scenario_of(dataset, spec, official=world.preset == "official")
+        method = self.method(job)
+        return Experiment(scenario, method, network, self.folder, session, world.preset, self.reading)
+
+    def _require_fit(self, session: FirstSession, spec: Spec) -> None:
+        """Refuse an adapter that the network has no place for, before anything is read."""
+        network = self.network(spec.network or "")
+        key = f"{spec.network}, {spec.adapter}"
+        _once(self._networks, key, lambda: session.attach(network))
+
+    def method(self, job: Job) -> Method:
+        """The method of a run, with the options that this world has."""
+        name = job.spec.method
+        options = {**self.options(job.spec), **dict(job.spec.options)}
+        if len(job.depths) > 1:
+            return SWEEPS[name].with_options({"depths": job.depths, **options})
+        return method_class(name).with_options({**options, **dict(job.specs[0].options)})
+
+    def options(self, spec: Spec) -> dict[str, Any]:
+        """What this world has in place of a method's usual options."""
+        own = dict(self.world.options.get(spec.method, {}))
+        trains = "epochs" in method_class(spec.method).option_names() and spec.method not in OWN_EPOCHS
+        return own | ({"epochs": self.world.epochs} if trains and self.world.epochs is not None else {})
+
+    def resolved(self, column: Column, spec: Spec) -> Spec:
+        """The spec with the dataset's tasks and the network's adapter, where it leaves them open."""
+        # Why there is no dataset or network, the run will say.
+        if spec.adapter == USUAL:
+            spec = replace(spec, adapter=ADAPTERS[0])
+            if not self.world.like_paper:
+                with suppress(LayupError):
+                    network = self.network(spec.network or "").network
+                    spec = replace(spec, adapter=usual_adapter(network))
+        if spec.tasks is None and spec.setting != "dil":
+            with suppress(LayupError):
+                spec = replace(spec, tasks=self.dataset(column).tasks)
+        return spec
+
+    def jobs(self, wanted: Iterable[tuple[Column, Spec]]) -> list[Job]:
+        """The runs that give all of these."""
+        return jobs_of((column, self.resolved(column, spec)) for column, spec in wanted)
+
+    def gather(self, wanted: Sequence[tuple[Column, Spec]], on_job: Callable[[Job, str], None]) -> Results:
+        """Run what is missing, and give what came of each; `on_job` hears of every run what became of it."""
+        found: dict[tuple[Column, Spec], Found] = {}
+        for job in self.jobs(wanted):
+            found |= {(job.column, spec): each for spec, each in self._done(job, on_job).items()}
+        return {(column, spec): found[column, self.resolved(column, spec)] for column, spec in wanted}
+
+    def _done(self, asked: Job, on_job: Callable[[Job, str], None]) -> dict[Spec, Found]:
+        job = self.within(asked)
+        too_deep = Missing(TOO_DEEP.format(self.world.networks[job.spec.network or ""]))
+        found: dict[Spec, Found] = dict.fromkeys(asked.specs, too_deep)
+        if asked.depths and not job.depths:
+            return found
+        try:
+            experiment = self.experiment(job)
+            records, what = experiment.finished(), "finished before"
+            if records is None and self.only_finished:
+                raise InputError("It has not been run.")
+            if records is None:
+                on_job(job, RUNNING)
+                *_, records = experiment.go()
+                what = "finished"
+        except LayupError as error:
+            why = Missing(first_line(str(error)))
+            on_job(job, why.why)
+            return {**found, **dict.fromkeys(job.specs, why)}
+        on_job(job, what)
+        several = len(job.depths) > 1
+        return {**found, **{spec: records[str(spec.depth) if several else ""] for spec in job.specs}}
+
+    def within(self, job: Job) -> Job:
+        """The run with those of its depths that the network has."""
+        depth = self.depth(job.spec.network or "")
+        return replace(job, depths=tuple(k for k in job.depths if k <= depth))
+
+
+def scenario_of(dataset: Dataset, spec: Spec, *, official: bool = False) -> Scenario:
+    """The tasks of a run."""
+    if spec.setting == "dil":
+        return domain_incremental(dataset, spec.seed, per_class=spec.per_class)
+    cut = online if spec.setting == "ocl" else class_incremental
+    shuffled = True if official else None  # the authors' code always shuffles, VTAB too
+    return cut(dataset, spec.tasks, spec.seed, per_class=spec.per_class, shuffled=shuffled)
+
+
+def first_line(text: str) -> str:
+    """What an error says before it goes into details.
+
+    >>> first_line("There is no x. Use y.\\nExpected: z")
+    'There is no x. Use y.'
+    """
+    return text.partition("\n")[0]
+
+
+def _once(known: dict[Any, Any], key: Any, make: Callable[[], Any]) -> Any:
+    """What was made before, or the error that came of it; made now otherwise."""
+    if key not in known:
+        try:
+            known[key] = make()
+        except LayupError as error:
+            known[key] = error
+    if isinstance(known[key], LayupError):
+        raise known[key]
+    return known[key]

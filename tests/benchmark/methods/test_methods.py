@@ -1,0 +1,753 @@
+"""The closed-form methods of the benchmark: their options, the laws that they obey, and their formulas."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import oracle
+from layup import NMC, Backbone, FirstSession, LayUP, RidgeClassifier, load_backbone, storage
+from layup.adapters import AdaptedBackbone
+from layup.algebra.statistics import GramStatistics
+from layup.algebra.symmetric import BLOCK
+from layup.benchmark.datasets import Dataset, Part
+from layup.benchmark.experiment import run
+from layup.benchmark.methods import METHODS, DepthsMethod, LayersMethod, Setup, method_class, method_from
+from layup.benchmark.methods.depths import DepthsClassifier, LayUPDepths
+from layup.benchmark.methods.layup_average import AverageClassifier
+from layup.benchmark.scenarios import class_incremental, domain_incremental, online
+from layup.errors import BadImageError, InputError, MismatchError, UnknownNameError
+from layup.features.cache import FeatureCache
+from layup.features.extract import EMBEDDING, Extractor
+from photos import crops, lesson
+
+FIRST = lesson({0: 6, 1: 5})
+SECOND = lesson({2: 7, 0: 4}, start=20)
+TEST = lesson({0: 4, 1: 4, 2: 4}, start=60)[0]
+LAYERS = {"a": 3, "b": 4, "c": 2, "d": 5}
+WIDTH = 14
+DEPTHS = (1, 2, 4)
+
+CLOSED_FORM = [
+    "layup",
+    "ridge",
+    "layup-average",
+    "nmc",
+    "laynmc",
+    "ranpac",
+    "ranpac+layup",
+    "adam",
+    "adam+layup",
+    "fsa+lda",
+]
+WITH_LAMBDA = ("layup", "ridge", "layup-average", "ranpac", "ranpac+layup", "adam+layup")
+WITH_LAYERS = ("layup", "layup-average", "laynmc", "ranpac+layup", "adam+layup")
+WITH_PRECISION = ("layup", "ridge", "ranpac", "ranpac+layup")
+
+EVERY = [
+    *(
+        method_from("layup", {"k": 2, "lam": lam, "balance": b})
+        for lam in ("gcv", 1.0)
+        for b in (True, False)
+    ),
+    method_from("layup", {"k": 2, "lam": "search"}),
+    method_from("layup", {"k": 2, "lam": 100.0, "precision": "float32"}),
+    method_from("ridge", {"lam": "search"}),
+    method_from("ridge", {"lam": "search", "precision": "float32"}),
+    method_from("layup-average", {"k": 2, "lam": "search"}),
+    method_from("layup-average", {"k": 2, "lam": "gcv", "balance": True}),
+    DepthsMethod((1, 3), "search"),
+    DepthsMethod((1, 3), 1.0),
+    method_from("ridge", {"lam": 1.0, "layer": 2}),
+    LayersMethod((1, 3), "search"),
+    method_from("nmc", {}),
+    method_from("nmc", {"metric": "euclidean"}),
+    method_from("laynmc", {"k": 2}),
+    method_from("ranpac", {"width": 64}),
+    method_from("ranpac", {"width": 64, "lam": "gcv"}),
+    method_from("ranpac", {"width": 64, "lam": 100.0, "precision": "float32"}),
+    method_from("ranpac+layup", {"k": 2, "width": 64}),
+    method_from("adam", {}),
+    method_from("adam+layup", {"k": 1}),
+    method_from("fsa+lda", {}),
+]
+every_method = pytest.mark.parametrize("method", EVERY, ids=repr)
+SESSION = FirstSession("ssf", epochs=1)
+
+
+def small(name, **options):
+    """A method that takes a moment, whatever its defaults are."""
+    known = {"k": 2, "width": 64, **options}
+    return method_from(
+        name, {n: value for n, value in known.items() if n in method_class(name).option_names()}
+    )
+
+
+@pytest.fixture(scope="module")
+def nano() -> Backbone:
+    return load_backbone("vit-nano")
+
+
+@pytest.fixture(scope="module")
+def features(tmp_path_factory):
+    """One cache for all of these tests."""
+    return FeatureCache(tmp_path_factory.mktemp("features"))
+
+
+@pytest.fixture(scope="module")
+def sessions(tmp_path_factory):
+    """Where first sessions are kept: the network is tuned once for all tests that begin alike."""
+    return tmp_path_factory.mktemp("sessions")
+
+
+@pytest.fixture
+def setup(nano, features):
+    return Setup(nano, "cil", reading={"cache": features})
+
+
+@pytest.fixture
+def place(setup, sessions):
+    """The setup for a method: with a first session, if it usually has one."""
+
+    def suited(method, setting="cil"):
+        fitting = replace(setup, setting=setting)
+        if method.adapts and setting != "ocl":
+            fitting = replace(fitting, session=SESSION, checkpoint=sessions / setting)
+        return fitting
+
+    return suited
+
+
+def learned(method, setup, *lessons):
+    learner = method.begin(setup)
+    for images, labels in lessons:
+        learner.learn(images, labels)
+    return learner
+
+
+# Options
+
+
+def test_all_methods_are_registered_under_their_names():
+    assert set(CLOSED_FORM) <= set(METHODS)
+    for name in CLOSED_FORM:
+        assert method_from(name, {}).name == method_class(name).name == name
+    assert method_class("aper") is method_class("adam")
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "says"),
+    [
+        ("layupp", {}, r"Unknown method 'layupp'\. Known: layup, ridge, .*\. Did you mean 'layup'\?"),
+        ("ranpack", {}, r"Did you mean 'ranpac'\?"),
+        ("nmc", {"k": 1}, r"The method 'nmc' has no option 'k'\. It takes metric\."),
+        ("laynmc", {"k": 1, "lam": 1}, r"The method 'laynmc' has no option 'lam'\. It takes metric, k\."),
+        ("layup", {"depth": 1}, r"has no option 'depth'\. It takes k, lam, balance, precision\."),
+        ("ridge", {"k": 2}, r"has no option 'k'\. It takes lam, balance, precision, layer\."),
+        ("layup-average", {"precision": "float32"}, r"It takes k, lam, balance\."),
+        ("ranpac", {"balance": True}, r"It takes width, lam, precision\."),
+        ("ranpac+layup", {"m": 9}, r"It takes width, lam, precision, k\."),
+        ("aper", {"metric": "cosine"}, r"The method 'adam' has no option 'metric'\. It takes no options\."),
+        ("adam+layup", {"width": 9}, r"It takes k, lam, balance\."),
+        ("fsa+lda", {"k": 9}, r"It takes lam\."),
+    ],
+)
+def test_what_a_method_does_not_have_is_refused(name, options, says):
+    with pytest.raises(InputError, match=says):
+        method_from(name, options)
+
+
+@pytest.mark.parametrize("k", [0, -1, 13])
+def test_a_number_of_layers_that_the_backbone_does_not_have_is_refused_before_anything_is_read(place, k):
+    for name in WITH_LAYERS:
+        method = method_from(name, {"k": k})
+        with pytest.raises(InputError, match=f"k = {k} .*between 1 and 12"):
+            method.settled(place(method))
+    with pytest.raises(InputError, match=f"k = {k} "):
+        DepthsMethod((1, k)).settled(place(DepthsMethod()))
+
+
+@pytest.mark.parametrize("lam", ["serach", -1.0, float("nan"), float("inf")])
+def test_an_impossible_lambda_is_refused_before_anything_is_read(setup, place, lam):
+    names = {*WITH_LAMBDA, "fsa+lda"}
+    for method in (*(method_from(name, {"lam": lam}) for name in names), DepthsMethod((1, 2), lam)):
+        with pytest.raises(InputError, match="λ"):
+            method.settled(place(method))
+    with pytest.raises(InputError, match="λ = gcv cannot be used: give a number ≥ 0"):
+        method_from("fsa+lda", {"lam": "gcv"}).settled(setup)
+    with pytest.raises(UnknownNameError, match="Did you mean 'search'"):
+        method_from("layup", {"lam": "serach"}).settled(setup)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "says"),
+    [
+        *((n, {"precision": "float23"}, "precision.*Did you mean 'float32'") for n in WITH_PRECISION),
+        *((n, {"metric": "cosin"}, "metric.*Did you mean 'cosine'") for n in ("nmc", "laynmc")),
+        *((n, {"width": 0}, "width = 0 is no width") for n in ("ranpac", "ranpac+layup")),
+    ],
+)
+def test_impossible_options_are_refused_before_anything_is_read(setup, name, options, says):
+    with pytest.raises(InputError, match=says):
+        method_from(name, options).settled(setup)
+    if name == "layup":
+        with pytest.raises(InputError, match=says):
+            DepthsMethod((1, 2), **options).settled(setup)
+
+
+def test_open_choices_are_made_before_the_run_so_that_its_record_has_them(place):
+    def settled(name, setting, **options):
+        method = method_from(name, options)
+        return method.settled(place(method, setting)).options()
+
+    ridge = {"lam": "search", "balance": False}
+    assert settled("layup", "cil") == settled("layup-average", "cil") == {"k": 6, **ridge}
+    assert settled("adam+layup", "cil") == {"k": 6, **ridge}
+    assert settled("ridge", "cil") == ridge
+    assert settled("ridge", "ocl") == {**ridge, "lam": "gcv"}
+    for name in ("layup", "layup-average"):
+        assert settled(name, "ocl") == {"k": 6, "lam": "gcv", "balance": False}
+        given = {"k": 3, "lam": 0.5, "balance": True}
+        assert settled(name, "ocl", **given) == given
+    assert settled("ranpac", "dil") == {"width": 10_000, "lam": "search"}
+    assert settled("ranpac", "ocl") == {"width": 10_000, "lam": 1.0}
+    assert settled("ranpac", "ocl", lam="gcv") == {"width": 10_000, "lam": "gcv"}
+    assert settled("ranpac+layup", "cil") == {"width": 10_000, "lam": "search", "k": 6}
+    assert settled("laynmc", "cil") == {"k": 6}
+    assert settled("nmc", "cil") == settled("adam", "cil") == {}
+    assert settled("fsa+lda", "ocl") == {"lam": 1.0}
+
+
+def test_options_that_came_later_are_recorded_where_they_are_not_what_was_before(setup):
+    """Records from before these options are of the same runs."""
+    for name in WITH_PRECISION:
+        assert method_from(name, {"precision": "float32"}).settled(setup).options()["precision"] == "float32"
+    for name in ("nmc", "laynmc"):
+        assert method_from(name, {"metric": "euclidean"}).settled(setup).options()["metric"] == "euclidean"
+    assert method_from("ridge", {"layer": 2}).settled(setup).options()["layer"] == 2
+    assert "layer" not in method_from("ridge", {}).settled(setup).options()
+    variants = DepthsMethod((1, 2), precision="float32").settled(setup).variants()
+    assert variants["2"].options() == {"k": 2, "lam": "search", "balance": False, "precision": "float32"}
+
+
+def test_depths_are_those_asked_once_each_and_each_is_layup_of_that_depth(setup):
+    method = DepthsMethod((6, 1, 6), balance=True).settled(setup)
+    assert method.depths == (1, 6)
+    for k in (1, 6):
+        alone = method_from("layup", {"k": k, "balance": True}).settled(setup)
+        assert method.variants()[str(k)] == alone
+    assert DepthsMethod().settled(setup).depths == (6,)
+
+
+def test_lambda_cannot_be_searched_on_a_stream(setup):
+    stream = replace(setup, setting="ocl", session=SESSION)
+    for method in (
+        *(method_from(name, {"lam": "search"}) for name in WITH_LAMBDA),
+        DepthsMethod((1, 2), "search"),
+    ):
+        with pytest.raises(
+            InputError, match=r"λ cannot be searched in the online setting.*Use gcv, or a number"
+        ):
+            method.settled(stream)
+
+
+@pytest.mark.parametrize(("name", "without"), [("adam", "nmc"), ("aper", "nmc"), ("adam+layup", "layup")])
+@pytest.mark.parametrize("setting", ["cil", "dil", "ocl"])
+def test_what_reads_a_network_before_and_after_a_session_needs_one(setup, setting, name, without):
+    for act in ("settled", "begin"):
+        with pytest.raises(InputError, match=rf"without a tuned network it would be '{without}'") as refusal:
+            getattr(method_from(name, {}), act)(replace(setup, setting=setting))
+    assert ("a stream does not allow" in str(refusal.value)) == (setting == "ocl")
+
+
+def test_which_methods_adapt_the_network_unless_told_otherwise():
+    adapting = [name for name in CLOSED_FORM if method_class(name).adapts]
+    assert adapting == ["ranpac", "ranpac+layup", "adam", "adam+layup", "fsa+lda"]
+    for name in CLOSED_FORM:
+        assert ("ocl" in method_class(name).settings) == (not name.startswith("adam"))
+
+
+@pytest.mark.parametrize("name", CLOSED_FORM)
+def test_a_methods_docstring_tells_what_users_want_to_know(name):
+    told = method_class(name).__doc__
+    for heading in ("Keeps: ", "Costs: ", "Needs: "):
+        assert f"\n    {heading}" in told
+    for option in method_class(name).option_names():
+        assert any(option in line.partition(":")[0].replace(" ", "").split(",") for line in told.splitlines())
+
+
+# What every method obeys
+
+
+def to_ten_digits(reports):
+    """Samples that wait to be added to G are added when it is saved: that is another order."""
+    return {
+        name: (
+            json.loads(json.dumps(report.chosen), parse_float=lambda text: f"{float(text):.10g}"),
+            report.state_bytes,
+        )
+        for name, report in reports.items()
+    }
+
+
+@every_method
+def test_a_learner_goes_on_where_it_was_saved(method, place, tmp_path):
+    setup = place(method)
+    path = tmp_path / "l.layup"
+    learned(method, setup, FIRST).save(path)
+    resumed = method.resume(setup, path)
+    resumed.learn(*SECOND)
+    straight = learned(method, setup, FIRST, SECOND)
+    assert resumed.answers(TEST) == straight.answers(TEST)
+    assert to_ten_digits(resumed.reports()) == to_ten_digits(straight.reports())
+
+
+@every_method
+def test_a_saved_learner_answers_as_before(method, place, tmp_path):
+    setup = place(method)
+    learner = learned(method, setup, FIRST, SECOND)
+    answers, reports = learner.answers(TEST), learner.reports()
+    learner.save(tmp_path / "l.layup")
+    resumed = method.resume(setup, tmp_path / "l.layup")
+    assert (resumed.answers(TEST), resumed.reports()) == (answers, reports)
+    assert (learner.answers(TEST), learner.reports()) == (answers, reports)
+
+
+@every_method
+def test_an_answer_does_not_depend_on_what_else_is_asked(method, place):
+    learner = learned(method, place(method), FIRST, SECOND)
+    images = [*TEST, *crops(3)]
+    together = learner.answers(images)
+    for name, answers in together.items():
+        assert [learner.answers([image])[name][0] for image in images] == answers
+        assert learner.answers(images[::-1])[name] == answers[::-1]
+        assert len(set(answers)) == 3
+
+
+@every_method
+def test_answering_changes_nothing(method, place, tmp_path):
+    setup = place(method)
+    learner = learned(method, setup, FIRST, SECOND)
+    learner.save(tmp_path / "before.layup")
+    learner.answers(TEST)
+    learner.reports()
+    learner.save(tmp_path / "after.layup")
+    assert (tmp_path / "before.layup").read_bytes() == (tmp_path / "after.layup").read_bytes()
+
+
+@every_method
+def test_only_classes_that_were_learned_are_answers(method, place):
+    for answers in learned(method, place(method), FIRST).answers(TEST).values():
+        assert set(answers) <= set(FIRST[1])
+
+
+@every_method
+def test_a_bad_image_ends_the_lesson_and_nothing_is_learned_of_it(method, place):
+    learner = learned(method, place(method), FIRST)
+    before = learner.answers(TEST)
+    with pytest.raises(BadImageError, match=r"no-such-file\.png"):
+        learner.learn([*SECOND[0], "no-such-file.png"], [*SECOND[1], "digit 2"])
+    assert learner.answers(TEST) == before
+    with pytest.raises(InputError, match=r"no-such-file\.png"):
+        learner.answers([TEST[0], "no-such-file.png"])
+
+
+def test_a_learner_of_another_method_cannot_be_resumed(setup, tmp_path):
+    learned(method_from("nmc", {}), setup, FIRST).save(tmp_path / "l.layup")
+    for method in (*(small(name) for name in CLOSED_FORM if name != "nmc"), DepthsMethod((1, 2))):
+        with pytest.raises(MismatchError, match="holds a 'nmc' model"):
+            method.resume(setup, tmp_path / "l.layup")
+
+
+@pytest.mark.parametrize("setting", ["cil", "dil", "ocl"])
+@pytest.mark.parametrize(
+    "method",
+    # Random projections about as wide as there are samples are at their worst.
+    [*(small(name, width=1000) for name in CLOSED_FORM), DepthsMethod((1, 3))],
+    ids=lambda method: method.name,
+)
+def test_every_method_runs_in_every_setting_and_beats_chance(method, setting, place):
+    if setting not in method.settings:
+        with pytest.raises(InputError, match="before and after a first session, which a stream does not"):
+            method.settled(place(method, setting))
+        return
+    labels = 4
+    train, test = (lesson(dict.fromkeys(range(labels), n), s) for n, s in ((8, 0), (5, 100)))
+    styles = ("dark", "bright")
+
+    def part(images, names):
+        styled = [255 - image if style == "bright" else image for style in styles for image in images]
+        return Part(styled, [*names, *names], [style for style in styles for _ in names])
+
+    dataset = Dataset("few", tuple(sorted(set(train[1]))), part(*train), part(*test), styles)
+    if setting == "dil":
+        scenario = domain_incremental(dataset)
+    else:
+        scenario = (online if setting == "ocl" else class_incremental)(dataset, 2)
+    setup = place(method, setting)
+    if setup.checkpoint:
+        setup = replace(setup, checkpoint=setup.checkpoint.with_name(f"{setting}-run"))
+    chosen = method.settled(setup)
+    *_, last = run(chosen.begin(setup), scenario)
+    assert last.steps.keys() == chosen.variants().keys()
+    for step in last.steps.values():
+        assert np.mean(step.accuracies) > 1.5 / labels
+        if method.name == "layup-average":
+            assert set(step.chosen["lambdas"]) == {"blocks.10", "blocks.11"}
+        else:
+            assert ("lambda" in step.chosen) == ("nmc" not in method.name and method.name != "adam")
+
+
+@pytest.mark.parametrize(
+    "method", [*map(small, CLOSED_FORM), DepthsMethod((1, 2))], ids=lambda method: method.name
+)
+def test_the_first_lesson_adapts_and_the_learner_keeps_what_was_tuned(method, setup, sessions, tmp_path):
+    adapting = replace(setup, session=SESSION, checkpoint=sessions / "cil")
+    learner = learned(method, adapting, FIRST)
+    tuned = learner.model.backbone_.tuned_values
+    for name, report in learner.reports().items():
+        assert len(report.chosen["adaptation"]["epochs"]) == 1
+        if "adam" not in method.name:  # which is nothing without a session
+            plain = learned(method, setup, FIRST).reports()[name]
+            assert report.state_bytes == plain.state_bytes + 4 * tuned
+            assert "adaptation" not in plain.chosen
+    learner.save(tmp_path / "l.layup")
+    resumed = method.resume(adapting, tmp_path / "l.layup")
+    for each in (learner, resumed):
+        each.learn(*SECOND)
+    assert resumed.answers(TEST) == learner.answers(TEST)
+    assert resumed.reports() == learner.reports()
+
+
+@pytest.mark.parametrize("name", CLOSED_FORM)
+def test_what_is_kept_is_what_the_docstring_says(name, setup, place, nano):
+    method = small(name)
+    learner = learned(method, place(method), FIRST, SECOND)
+    width = {"nmc": 128, "ridge": 128, "fsa+lda": 128, "ranpac": 64, "ranpac+layup": 64}.get(name, 256)
+    width = 512 if name == "adam+layup" else width
+    triangle = (width**2 + width * min(width, BLOCK)) // 2
+    square = 0 if name in ("nmc", "laynmc", "adam") else triangle
+    tuned = 4 * learner.model.backbone_.tuned_values if method.adapts else 0
+    assert learner.reports()[""].state_bytes == 8 * (square + 3 * width + 3) + tuned
+    if name in WITH_PRECISION:
+        learner = learned(small(name, precision="float32"), place(method), FIRST, SECOND)
+        assert learner.reports()[""].state_bytes == 4 * (square + 3 * width) + 8 * 3 + tuned
+
+
+# The formulas, written out in NumPy
+
+
+def network(place, method, nano):
+    """The network as the first session on the first lesson has left it."""
+    tuned = learned(method, place(method), FIRST).model.backbone_
+    assert isinstance(tuned, AdaptedBackbone)
+    assert tuned.base is nano
+    return tuned
+
+
+def rows(backbone, layers, images, features):
+    return Extractor(backbone, layers, cache=features).extract(images).rows.astype(np.float64)
+
+
+def best(scores, labels=("digit 0", "digit 1", "digit 2")):
+    return [labels[i] for i in np.asarray(scores).argmax(axis=1)]
+
+
+def cosines(x, y, test):
+    """The cosine of every test row and every class mean, one by one."""
+    means = [x[y == label].mean(axis=0) for label in sorted(set(y))]
+    return [[row @ m / np.linalg.norm(row) / np.linalg.norm(m) for m in means] for row in test]
+
+
+Y = np.array([*FIRST[1], *SECOND[1]])
+IMAGES = [*FIRST[0], *SECOND[0]]
+
+
+def test_adam_is_the_nearest_mean_of_the_frozen_and_the_tuned_embedding(place, nano, features):
+    method = method_from("adam", {})
+    tuned = network(place, method, nano)
+    learner = learned(method, place(method), FIRST, SECOND)
+    x, test = (
+        np.concatenate([rows(each, [EMBEDDING], images, features) for each in (nano, tuned)], axis=1)
+        for images in (IMAGES, TEST)
+    )
+    np.testing.assert_array_equal(learner.model.extractor_.extract(TEST).rows, test)
+    assert list(learner.model.statistics_.layers) == [f"frozen {EMBEDDING}", f"tuned {EMBEDDING}"]
+    assert not np.allclose(test[:, :128], test[:, 128:], atol=1e-3)
+    expected = cosines(x, Y, test)
+    np.testing.assert_allclose(learner.model.scores(TEST), expected, atol=1e-9)
+    assert learner.answers(TEST)[""] == best(expected)
+
+
+def test_adam_works_with_full_fine_tuning(setup, features, nano, tmp_path):
+    full = replace(setup, session=FirstSession("full", epochs=1), checkpoint=tmp_path / "s")
+    method = method_from("adam", {})
+    learner = learned(method, full, FIRST, SECOND)
+    tuned = learner.model.backbone_
+    assert not {id(p) for p in tuned.network.parameters()} & {id(p) for p in nano.network.parameters()}
+    found = learner.model.extractor_.extract(TEST).rows
+    np.testing.assert_array_equal(found[:, :128], rows(nano, [EMBEDDING], TEST, features))
+    np.testing.assert_array_equal(found[:, 128:], rows(tuned, [EMBEDDING], TEST, features))
+    learner.save(tmp_path / "l.layup")
+    assert method.resume(full, tmp_path / "l.layup").answers(TEST) == learner.answers(TEST)
+
+
+@pytest.mark.parametrize("lam", [1.0, "search"])
+def test_adam_with_layup_is_ridge_on_the_last_layers_of_both_networks(place, nano, features, lam):
+    method = method_from("adam+layup", {"k": 2, "lam": lam})
+    tuned = network(place, method, nano)
+    learner = learned(method, place(method), FIRST, SECOND)
+    x, test = (
+        np.concatenate(
+            [rows(each, ["blocks.10", "blocks.11"], images, features) for each in (nano, tuned)], axis=1
+        )
+        for images in (IMAGES, TEST)
+    )
+    if lam == "search":
+        cut = len(FIRST[1])
+        accuracies = oracle.search((x[:cut], Y[:cut]), x[cut:], Y[cut:])
+        lam = oracle.best(accuracies)
+        assert learner.reports()[""].chosen["lambda"] == pytest.approx(lam)
+    weights = oracle.classifier(x, Y, lam)[1]
+    np.testing.assert_allclose(learner.model.scores(TEST), test @ weights, atol=1e-6)
+    assert learner.answers(TEST)[""] == best(test @ weights)
+
+
+@pytest.mark.parametrize("lam", [None, 1.0])
+@pytest.mark.parametrize("k", [None, 2])
+def test_ranpac_is_ridge_on_a_random_projection(place, nano, features, k, lam):
+    """And its λ the one of least squared error on a fifth of the last lesson, by a plain solve for each."""
+    name, options = ("ranpac", {}) if k is None else ("ranpac+layup", {"k": k})
+    method = method_from(name, {"width": 64, "lam": lam, **options})
+    tuned = network(place, method, nano)
+    setup = replace(place(method), seed=5)
+    learner = learned(method, setup, FIRST, SECOND)
+    layers = [EMBEDDING] if k is None else ["blocks.10", "blocks.11"]
+    matrix = learner.model.extractor_.matrix
+    assert matrix.shape == (128 * len(layers), 64)
+    h, test = (
+        np.maximum(0, rows(tuned, layers, images, features) @ matrix).astype(np.float32).astype(np.float64)
+        for images in (IMAGES, TEST)
+    )
+    targets = oracle.one_hot(Y)[1]
+    if lam is None:
+        cut = len(FIRST[1])
+        own, wanted = h[cut:], targets[cut:, [0, 2]]
+        order = np.random.default_rng(5).permutation(len(own))
+        seen, held_out = order[: int(0.8 * len(own))], order[int(0.8 * len(own)) :]
+        errors = {}
+        for exponent in range(-8, 9):
+            kernel = own[seen] @ own[seen].T + 10.0**exponent * np.eye(len(seen))
+            weights = own[seen].T @ np.linalg.solve(kernel, wanted[seen])
+            errors[10.0**exponent] = np.mean((own[held_out] @ weights - wanted[held_out]) ** 2)
+        lam = min(errors, key=lambda each: errors[each])
+    assert learner.reports()[""].chosen["lambda"] == lam
+    weights = oracle.ridge(h, targets, lam)
+    np.testing.assert_allclose(learner.model.scores(TEST), test @ weights, atol=1e-6)
+    assert learner.answers(TEST)[""] == best(test @ weights)
+
+
+def test_the_projection_follows_from_the_seed_and_is_no_part_of_the_file(place, tmp_path):
+    method = small("ranpac")
+    one, again, other = (learned(method, replace(place(method), seed=seed), FIRST) for seed in (1, 1, 2))
+    assert one.answers(TEST) == again.answers(TEST)
+    assert not np.allclose(one.model.scores(TEST), other.model.scores(TEST))
+    with pytest.raises(MismatchError, match="different layers"):
+        one.model.merge(other.model)
+    one.save(tmp_path / "l.layup")
+    header, arrays = storage.read(tmp_path / "l.layup", "model")
+    assert (header["settings"]["seed"], header["settings"]["width"]) == (1, 64)
+    assert not [name for name, array in arrays.items() if array.size == 128 * 64]
+    # The seed of the file is in force, not that of the setup.
+    resumed = method.resume(replace(place(method), seed=9), tmp_path / "l.layup")
+    np.testing.assert_array_equal(resumed.model.scores(TEST), one.model.scores(TEST))
+
+
+def test_ranpacs_lambda_stays_where_a_lesson_is_too_small_to_cut(place):
+    method = small("ranpac")
+    learner = learned(method, place(method), FIRST)
+    found = learner.reports()[""].chosen["lambda"]
+    learner.learn(*lesson({3: 2, 4: 2}))
+    assert learner.reports()[""].chosen["lambda"] == found
+    assert len(learner.model.classes_) == 4
+
+
+def test_lda_is_that_of_means_and_a_pooled_covariance(place, nano, features):
+    method = method_from("fsa+lda", {"lam": 0.3})
+    tuned = network(place, method, nano)
+    learner = learned(method, place(method), FIRST, SECOND)
+    x, test = (rows(tuned, [EMBEDDING], images, features) for images in (IMAGES, TEST))
+    labels = sorted(set(Y))
+    means = [x[label == Y].mean(axis=0) for label in labels]
+    covariance = 0.3 * np.eye(128)
+    for row, label in zip(x, Y, strict=True):
+        around = row - means[labels.index(label)]
+        covariance += np.outer(around, around) / len(Y)
+    inverse = np.linalg.inv(covariance)
+    expected = [
+        [
+            m @ inverse @ f - m @ inverse @ m / 2 + np.log(np.mean(of == Y))
+            for m, of in zip(means, labels, strict=True)
+        ]
+        for f in test
+    ]
+    np.testing.assert_allclose(learner.model.scores(TEST), expected, rtol=1e-6, atol=1e-6)
+    assert learner.answers(TEST)[""] == best(expected)
+    assert learner.reports()[""].chosen["lambda"] == 0.3
+
+
+@pytest.mark.parametrize("lam", ["search", "gcv", 1.0])
+def test_ridge_is_layup_of_one_layer_and_so_is_the_average_of_one(setup, lam):
+    answers, lambdas = [], []
+    for name, options in (("ridge", {}), ("layup", {"k": 1}), ("layup-average", {"k": 1})):
+        learner = learned(method_from(name, {"lam": lam, **options}), setup, FIRST, SECOND)
+        chosen = learner.reports()[""].chosen
+        answers.append(learner.model.scores(TEST))
+        lambdas.append(chosen["lambda"] if name != "layup-average" else chosen["lambdas"]["blocks.11"])
+    np.testing.assert_array_equal(answers[0], answers[1])
+    np.testing.assert_allclose(answers[2], answers[0], atol=1e-12)
+    assert lambdas == [lambdas[0]] * 3
+
+
+@pytest.mark.parametrize("balance", [False, True])
+@pytest.mark.parametrize("lam", ["search", "gcv", 1.0])
+def test_the_average_is_that_of_a_ridge_classifier_for_each_layer(lam, balance):
+    rng = np.random.default_rng(3)
+    lessons = [oracle.blobs(rng, counts, WIDTH, 2.0) for counts in ([12, 9], [0, 0, 14, 2], [1, 0, 2, 3])]
+    test = 2 * rng.normal(size=(60, WIDTH))
+    together = AverageClassifier(lam, balance)
+    together.adopt(GramStatistics(LAYERS))
+    alone = [RidgeClassifier(lam, balance=balance) for _ in LAYERS]
+    starts = np.cumsum([0, *LAYERS.values()])
+    for x, y in lessons:  # the last is too small for a search: λ stays
+        together.partial_fit(x, y)
+        scores = []
+        for classifier, layer, start in zip(alone, LAYERS, starts, strict=False):
+            own = slice(start, start + LAYERS[layer])
+            classifier.partial_fit(x[:, own], y)
+            scores.append(classifier.scores(test[:, own]))
+            assert together.solved(layer)[0] == pytest.approx(classifier.lambda_, rel=1e-6)
+        np.testing.assert_allclose(together.scores(test), sum(scores) / len(LAYERS), rtol=1e-6, atol=1e-9)
+
+
+def test_the_metric_of_a_method_is_that_of_its_model(setup, features, nano):
+    plain, euclidean = (
+        learned(method_from("nmc", {"metric": metric}), setup, FIRST).model
+        for metric in ("cosine", "euclidean")
+    )
+    model = NMC(nano, cache=features)
+    model.learn(*FIRST)
+    np.testing.assert_array_equal(plain.scores(TEST), model.scores(TEST))
+    assert (euclidean.scores(TEST) < 0).all()
+
+
+@pytest.mark.parametrize("name", sorted(WITH_PRECISION))
+def test_float32_is_kept_and_saved(name, place, tmp_path):
+    method = small(name, precision="float32", lam=100.0)
+    exact = learned(small(name, lam=100.0), place(method), FIRST, SECOND)
+    learner = learned(method, place(method), FIRST, SECOND)
+    learner.save(tmp_path / "l.layup")
+    resumed = method.resume(place(method), tmp_path / "l.layup").model
+    assert resumed.statistics_.gram.dtype == resumed.classifier_.solution_.weights.dtype == np.float32
+    np.testing.assert_allclose(resumed.scores(TEST), exact.model.scores(TEST), atol=1e-2)
+    assert not np.array_equal(resumed.scores(TEST), exact.model.scores(TEST))
+
+
+# Several depths
+
+
+@pytest.mark.parametrize("balance", [False, True])
+@pytest.mark.parametrize("lam", ["search", "gcv", 0, 1.0])
+def test_each_depth_is_the_ridge_classifier_of_its_own_layers(lam, balance):
+    rng = np.random.default_rng(3)
+    lessons = [oracle.blobs(rng, counts, WIDTH, 2.0) for counts in ([12, 9], [0, 0, 14, 2], [1, 0, 2, 3])]
+    test = 2 * rng.normal(size=(60, WIDTH))
+    together = DepthsClassifier(DEPTHS, lam, balance)
+    together.adopt(GramStatistics(LAYERS))
+    alone = {k: RidgeClassifier(lam, balance=balance) for k in DEPTHS}
+    for k in DEPTHS:
+        alone[k].adopt(GramStatistics(dict(list(LAYERS.items())[-k:])))
+    lambdas = set()
+    for x, y in lessons:  # the last is too small for a search: λ stays
+        together.partial_fit(x, y)
+        for k in DEPTHS:
+            dim = sum(list(LAYERS.values())[-k:])
+            alone[k].partial_fit(x[:, -dim:], y)
+            lam_of_k, weights = together.solved(str(k))
+            assert lam_of_k == pytest.approx(alone[k].lambda_, rel=1e-6)
+            np.testing.assert_allclose(weights, alone[k].solution_.weights, rtol=1e-6, atol=1e-9)
+            assert together.labels(test)[str(k)] == alone[k].predict(test[:, -dim:]).tolist()
+            assert together.state_bytes(str(k)) == alone[k].statistics_.nbytes
+            lambdas.add(lam_of_k)
+    assert len(lambdas) > (1 if isinstance(lam, str) else 0)
+
+
+@pytest.mark.parametrize("lam", ["search", "gcv", 1.0])
+def test_layup_at_several_depths_answers_as_each_alone(nano, features, lam):
+    together = LayUPDepths(nano, (1, 4), lam, cache=features)
+    alone = {k: LayUP(nano, k, lam, balance=False, cache=features) for k in (1, 4)}
+    for images, labels in (FIRST, SECOND):
+        together.learn(images, labels)
+        for model in alone.values():
+            model.learn(images, labels)
+    assert together.labels(TEST) == {str(k): model.predict(TEST).tolist() for k, model in alone.items()}
+    for k, model in alone.items():
+        assert together.classifier_.solved(str(k))[0] == pytest.approx(model.lambda_, rel=1e-6)
+
+
+def test_layup_at_several_depths_lives_in_a_file_with_every_lambda(nano, features, tmp_path):
+    model = LayUPDepths(nano, (1, 4), balance=True, cache=features)
+    for each in (FIRST, SECOND):
+        model.learn(*each)
+    model.save(tmp_path / "m.layup")
+    loaded = LayUPDepths.load(tmp_path / "m.layup", backbone=nano, cache=features)
+    assert (loaded.depths, loaded.lam, loaded.balance) == ((1, 4), "search", True)
+    assert loaded.classifier_.lambdas_ == model.classifier_.lambdas_
+    assert set(model.classifier_.lambdas_) == {"1", "4"}
+    assert loaded.labels(TEST) == model.labels(TEST)
+
+
+def test_a_number_is_in_force_whatever_was_searched_before():
+    classifier = DepthsClassifier((1,), 0.5, False)
+    classifier.adopt(GramStatistics(LAYERS), {"1": 100.0})
+    classifier.partial_fit(*oracle.blobs(np.random.default_rng(0), [6, 6], WIDTH))
+    assert classifier.solved("1")[0] == 0.5
+
+
+def test_several_depths_in_float32_are_layup_in_float32_of_each(setup):
+    depths = learned(DepthsMethod((1, 2), 100.0, precision="float32"), setup, FIRST, SECOND)
+    for k in (1, 2):
+        alone = learned(
+            method_from("layup", {"k": k, "lam": 100.0, "precision": "float32"}), setup, FIRST, SECOND
+        )
+        assert depths.answers(TEST)[str(k)] == alone.answers(TEST)[""]
+        assert depths.reports()[str(k)] == alone.reports()[""]
+
+
+# Several layers, each by itself
+
+
+@pytest.mark.parametrize("lam", ["search", "gcv", 1.0])
+def test_a_ridge_of_each_layer_is_the_ridge_classifier_of_its_values(nano, features, lam):
+    setup = Setup(nano, "cil", reading={"cache": features})
+    together = learned(LayersMethod((1, 2, 5), lam), setup, FIRST, SECOND)
+    for layer in (1, 2, 5):
+        name = nano.last(layer)[0]
+        read = Extractor(nano, [name], cache=features).extract
+        classifier = RidgeClassifier(lam, balance=False)
+        for images, labels in (FIRST, SECOND):
+            classifier.partial_fit(read(images).rows, labels)
+        alone = learned(method_from("ridge", {"layer": layer, "lam": lam}), setup, FIRST, SECOND)
+        expected = classifier.predict(read(TEST).rows).tolist()
+        assert together.answers(TEST)[str(layer)] == alone.answers(TEST)[""] == expected
+        assert together.reports()[str(layer)].state_bytes == alone.reports()[""].state_bytes
+    last = learned(method_from("layup", {"k": 1, "lam": lam}), setup, FIRST, SECOND)
+    assert together.answers(TEST)["1"] == last.answers(TEST)[""]
+
+
+def test_a_layer_that_is_not_there_is_refused(setup):
+    with pytest.raises(InputError, match="more layers than"):
+        method_from("ridge", {"layer": 99}).settled(setup)

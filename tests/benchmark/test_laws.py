@@ -1,0 +1,566 @@
+"""The laws: every method obeys them, every law can be broken, and no exemption is idle."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import dataclass, replace
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from layup import FirstSession, storage
+from layup.backbones import Backbone, Preprocessing, load_backbone
+from layup.backbones.timm_models import timm_backbone
+from layup.benchmark.datasets import Dataset, Part, load_dataset
+from layup.benchmark.laws import LAWS, LawBroken, World, check, exemptions, laws_of
+from layup.benchmark.methods import (
+    METHODS,
+    DepthsMethod,
+    LayersMethod,
+    Learner,
+    Method,
+    Report,
+    Setup,
+    method_class,
+)
+from layup.benchmark.methods.learner import ONLY
+from layup.benchmark.methods.sequential import SequentialMethod
+from layup.errors import BadImageError, InputError, LayupError, UnknownNameError
+from layup.features.cache import FeatureCache
+from layup.images import image_digest, open_image
+from learners import tinted
+from photos import lesson
+
+from timm.layers import resample_abs_pos_embed  # isort: skip  # after layup
+from timm.models.vision_transformer import VisionTransformer  # isort: skip
+
+WORLD = World(
+    [tinted({0: 4, 1: 4}), tinted({2: 5, 3: 4}), tinted({0: 8, 4: 4}, start=20)],
+    tinted(dict.fromkeys(range(5), 2), start=60)[0],
+)
+PAGE = Path(__file__).parents[2] / "docs" / "laws.md"
+
+# A method is small with those of these options that it has.
+SMALL: dict[str, Any] = {"k": 1, "width": 32, "epochs": 1, "learning_rate": 0.01, "batch_size": 4}
+SMALL |= {"samples": 32, "alignment_epochs": 2, "components": 6, "length": 2, "pool": 20, "top": 2}
+OWN: dict[str, dict[str, Any]] = {
+    "laynmc": {"k": 2},
+    "slca": {"learning_rate": 0.03},
+    "l2p": {"learning_rate": 0.03},
+    "dualprompt": {"learning_rate": 0.03},
+    "coda-prompt": {"learning_rate": 0.03},
+    "joint-probe": {"epochs": 4},
+    "adam+layup": {"lam": "gcv"},
+}
+
+
+def small(kind: type[Method]) -> Method:
+    options = {**SMALL, **OWN.get(kind.name, {})}
+    return kind.with_options({name: options[name] for name in kind.option_names() if name in options})
+
+
+KINDS = dict.fromkeys(map(method_class, METHODS))  # some have two names
+EVERY = [*map(small, KINDS), DepthsMethod((1, 2)), LayersMethod((1, 2))]
+
+
+@pytest.fixture(scope="module")
+def tiny() -> Backbone:
+    """The first five blocks of vit-nano, for images of 16 × 16 pixels."""
+    network = VisionTransformer(img_size=16, patch_size=8, embed_dim=128, depth=5, num_heads=4, num_classes=0)
+    weights = load_file(str(files("layup.backbones") / "vit-nano.safetensors"))
+    kept = {name: value for name, value in weights.items() if name in network.state_dict()}
+    kept["pos_embed"] = resample_abs_pos_embed(kept["pos_embed"].float(), [2, 2])
+    network.load_state_dict(kept)
+    preprocessing = Preprocessing((16, 16), (16, 16), "squash", "bicubic")
+    return timm_backbone(network, preprocessing, name="tiny", spec=None)
+
+
+@pytest.fixture(scope="module")
+def setup(tiny: Backbone, tmp_path_factory: pytest.TempPathFactory) -> Setup:
+    cache = FeatureCache(tmp_path_factory.mktemp("features"))
+    # In so few steps, not every method learns with every seed.
+    return Setup(tiny, "cil", reading={"cache": cache, "workers": 0, "progress": False}, seed=1)
+
+
+@pytest.fixture(scope="module")
+def session(setup: Setup, tmp_path_factory: pytest.TempPathFactory) -> Setup:
+    """The same with a first session, which is trained once for all methods."""
+    place = tmp_path_factory.mktemp("session") / "session.layup"
+    return replace(setup, session=FirstSession("ssf", epochs=1), checkpoint=place)
+
+
+@pytest.mark.parametrize("method", EVERY, ids=lambda method: method.name)
+def test_every_method_obeys_the_laws(method: Method, setup: Setup, session: Setup) -> None:
+    check(method, session if method.adapts else setup, WORLD)
+
+
+def test_what_a_stream_carries_on_obeys_the_laws_too(setup: Setup) -> None:
+    check(SequentialMethod(batch_size=4), replace(setup, setting="ocl"), WORLD)  # an optimiser
+
+
+# Exemptions
+
+
+@pytest.mark.parametrize(
+    ("method", "law"),
+    [(method, law) for method in EVERY if not method.at_once for law in method.exempt],
+    ids=lambda each: each if isinstance(each, str) else each.name,
+)
+def test_no_exemption_is_idle(method: Method, law: str, setup: Setup) -> None:
+    with pytest.raises(LawBroken, match=law):
+        LAWS[law](method, setup, WORLD)
+
+
+def test_exemptions_have_a_reason_and_all_other_laws_are_checked() -> None:
+    for method in EVERY:
+        exempt = exemptions(method)
+        assert all(exempt.values())
+        assert laws_of(method) == {name: law for name, law in LAWS.items() if name not in exempt}
+        assert set(exempt) < set(LAWS)
+
+
+def test_the_page_lists_all_laws_and_all_exemptions() -> None:
+    text = PAGE.read_text()
+    for law in LAWS:
+        assert f"- {law}" in text.replace("**", "")
+    table = "\n".join(
+        f"| `{method.name}` | {law} | {why} |" for method in EVERY for law, why in exemptions(method).items()
+    )
+    assert table in text
+    assert text.count("\n| `") == table.count("\n") + 1
+
+
+# Every law can be broken
+
+
+class Pixels(Learner):
+    """The nearest mean of 8 × 8 grey pixels: obeys all laws, and those below break one each."""
+
+    def __init__(self) -> None:
+        self.sums: dict[str, np.ndarray] = {}  # of each class 64 pixels, and at the end how many images
+        self.header: dict[str, Any] = {}
+
+    def pixels(self, image: Any) -> np.ndarray:
+        small = open_image(image).convert("L").resize((8, 8))
+        return np.array([*np.asarray(small, float).ravel(), 1.0])
+
+    def add(self, label: str, row: np.ndarray) -> None:
+        self.sums[label] = self.sums.get(label, 0) + row
+
+    def learn(self, images: Any, labels: Any) -> None:
+        rows = [self.pixels(image) for image in images]
+        for label, row in zip(labels, rows, strict=True):
+            self.add(label, row)
+
+    def means(self) -> dict[str, np.ndarray]:
+        return {label: row[:-1] / row[-1] for label, row in sorted(self.sums.items())}
+
+    def rows(self, images: Any) -> np.ndarray:
+        return np.array([self.pixels(image)[:-1] for image in images])
+
+    def answers(self, images: Any) -> dict[str, list[str]]:
+        means, rows = self.means(), self.rows(images)
+        distances = [((rows - mean) ** 2).sum(axis=1) for mean in means.values()]
+        return {ONLY: [[*means][place] for place in np.argmin(distances, axis=0)]}
+
+    def reports(self) -> dict[str, Report]:
+        return {ONLY: Report({}, sum(row.nbytes for row in self.sums.values()))}
+
+    def save(self, path: Path) -> None:
+        rows = [self.sums[label] for label in sorted(self.sums)]
+        header = {"classes": sorted(self.sums), **self.header}
+        storage.write(path, "pixels", header, {"sums": np.array(rows).reshape(-1, 65)})
+
+    def load(self, path: Path) -> None:
+        header, arrays = storage.read(path, "pixels")
+        self.sums = dict(zip(header.pop("classes"), arrays["sums"], strict=True))
+        self.header = header
+
+
+@dataclass(frozen=True)
+class PixelsMethod(Method):
+    """A learner of some kind."""
+
+    name: ClassVar[str] = "pixels"
+    kind: type[Pixels] = Pixels
+
+    def begin(self, setup: Setup) -> Learner:
+        return self.kind()
+
+    def resume(self, setup: Setup, path: Path) -> Learner:
+        learner = self.kind()
+        learner.load(path)
+        return learner
+
+
+class RefusesTheOld(Pixels):
+    def learn(self, images: Any, labels: Any) -> None:
+        if set(labels) & set(self.sums):
+            raise InputError("There is nothing new here.")
+        super().learn(images, labels)
+
+
+class RefusesTheNew(Pixels):
+    def learn(self, images: Any, labels: Any) -> None:
+        if len(self.sums) < 4:
+            super().learn(images, labels)
+
+
+class Guesses(Pixels):
+    def answers(self, images: Any) -> dict[str, list[str]]:
+        return {ONLY: [min(self.sums) for _ in images]}
+
+
+class PrefersTheLatest(Pixels):
+    def add(self, label: str, row: np.ndarray) -> None:
+        self.sums[label] = 0.5 * self.sums.get(label, row) + 0.5 * row
+
+
+class CountsLessons(Pixels):
+    def learn(self, images: Any, labels: Any) -> None:
+        alone = Pixels()
+        alone.learn(images, labels)
+        for label, row in alone.sums.items():
+            self.add(label, row / row[-1])
+
+
+class LearnsUntilTheBadOne(Pixels):
+    def learn(self, images: Any, labels: Any) -> None:
+        for image, label in zip(images, labels, strict=True):
+            self.add(label, self.pixels(image))
+
+
+class SkipsTheBadOne(Pixels):
+    def learn(self, images: Any, labels: Any) -> None:
+        for image, label in zip(images, labels, strict=True):
+            try:
+                self.add(label, self.pixels(image))
+            except BadImageError:
+                continue
+
+
+class LooksBackAtLessons(Pixels):
+    last: Any = ()
+
+    def learn(self, images: Any, labels: Any) -> None:
+        for place in range(len(self.last)):
+            self.pixels(self.last[place])
+        super().learn(images, labels)
+        self.last = images
+
+
+class LooksBackAtTests(Pixels):
+    asked: Any = ()
+
+    def learn(self, images: Any, labels: Any) -> None:
+        super().learn(images, labels)
+        for place in range(len(self.asked)):
+            self.pixels(self.asked[place])
+
+    def answers(self, images: Any) -> dict[str, list[str]]:
+        self.asked = images
+        return super().answers(images)
+
+
+class HoldsOnToImages(Pixels):
+    """Looks at them only when it has to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[tuple[Any, str]] = []
+
+    def learn(self, images: Any, labels: Any) -> None:
+        Pixels().learn(images, labels)  # raises if one is bad
+        self.seen += zip(images, list(labels), strict=True)
+
+    def digested(self) -> Pixels:
+        digested = Pixels()
+        digested.sums = dict(self.sums)
+        for image, label in self.seen:
+            digested.add(label, digested.pixels(image))
+        return digested
+
+    def means(self) -> dict[str, np.ndarray]:
+        return self.digested().means()
+
+    def reports(self) -> dict[str, Report]:
+        return self.digested().reports()
+
+    def save(self, path: Path) -> None:
+        self.digested().save(path)
+
+
+class HoldsOnToLabels(HoldsOnToImages):
+    """Of what is an array it takes a copy, but not of the list of labels."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lists: list[tuple[list[Any], Any]] = []
+
+    def learn(self, images: Any, labels: Any) -> None:
+        Pixels().learn(images, labels)
+        self.lists.append(([np.array(image) for image in images], labels))
+
+    def digested(self) -> Pixels:
+        self.seen = [pair for images, labels in self.lists for pair in zip(images, labels, strict=True)]
+        return super().digested()
+
+
+class KnowsAllDigits(Pixels):
+    def answers(self, images: Any) -> dict[str, list[str]]:
+        bright = self.rows(images).mean(axis=1) > 66
+        given = super().answers(images)[ONLY]
+        return {ONLY: ["digit 9" if each else label for each, label in zip(bright, given, strict=True)]}
+
+
+class SaysMore(Pixels):
+    def answers(self, images: Any) -> dict[str, list[str]]:
+        return {ONLY: [*super().answers(images)[ONLY], min(self.sums)]}
+
+
+class ReportsOtherwise(Pixels):
+    def reports(self) -> dict[str, Report]:
+        return {"pixels": super().reports()[ONLY]}
+
+
+class LooksAtTheBatch(Pixels):
+    """Brings what it is asked to the same mean as what it has learned."""
+
+    def rows(self, images: Any) -> np.ndarray:
+        rows = super().rows(images)
+        return rows - rows.mean(axis=0) + np.mean([*self.means().values()], axis=0)
+
+
+class CountsQuestions(Pixels):
+    def answers(self, images: Any) -> dict[str, list[str]]:
+        self.header["asked"] = self.header.get("asked", 0) + len(images)
+        return super().answers(images)
+
+
+class LosesAClass(Pixels):
+    def load(self, path: Path) -> None:
+        super().load(path)
+        del self.sums[min(self.sums)]
+
+
+class LosesCounts(Pixels):
+    """Answers as before, but what comes has another weight."""
+
+    def load(self, path: Path) -> None:
+        super().load(path)
+        self.sums = {label: row / row[-1] for label, row in self.sums.items()}
+
+
+class LosesItsReport(Pixels):
+    chosen: ClassVar[dict[str, Any]] = {"images": 0}
+
+    def learn(self, images: Any, labels: Any) -> None:
+        super().learn(images, labels)
+        self.chosen = {"images": len(images)}  # type: ignore[misc]
+
+    def reports(self) -> dict[str, Report]:
+        return {ONLY: replace(super().reports()[ONLY], chosen=self.chosen)}
+
+
+class TrustsItsLuck(Pixels):
+    def luck(self) -> float:
+        return float(torch.rand(()))
+
+    def add(self, label: str, row: np.ndarray) -> None:
+        super().add(label, row + 1e-6 * self.luck())
+
+
+class TrustsNumPysLuck(TrustsItsLuck):
+    def luck(self) -> float:
+        return float(np.random.rand())  # noqa: NPY002 - as many do
+
+
+class TrustsPythonsLuck(TrustsItsLuck):
+    def luck(self) -> float:
+        return random.random()
+
+
+class KeepsImages(Pixels):
+    def learn(self, images: Any, labels: Any) -> None:
+        super().learn(images, labels)
+        kept = self.header.setdefault("images", [])
+        kept += [image_digest(image).hex() for image in images]
+
+    def reports(self) -> dict[str, Report]:
+        report = super().reports()[ONLY]
+        return {ONLY: replace(report, state_bytes=report.state_bytes + 16 * len(self.header["images"]))}
+
+
+class KeepsLessons(Pixels):
+    def learn(self, images: Any, labels: Any) -> None:
+        super().learn(images, labels)
+        self.header["lessons"] = [*self.header.get("lessons", []), len(images)]
+
+    def reports(self) -> dict[str, Report]:
+        report = super().reports()[ONLY]
+        return {ONLY: replace(report, state_bytes=report.state_bytes + 8 * len(self.header["lessons"]))}
+
+
+COMES = "a class may come or return at any time"
+BAD = "a bad image ends the lesson, and nothing is learned of it"
+AGAIN = "no image is read again when its lesson or question is over"
+ALIAS = "what was learned does not change with the images"
+ONLY_LEARNED = "only classes that were learned are answers"
+SAVED = "a saved learner goes on as if it had not been saved"
+SEED = "the same seed gives the same learner"
+BREAKERS: dict[type[Pixels], str] = {
+    RefusesTheOld: COMES,
+    Guesses: "it learns",
+    PrefersTheLatest: "the order of lessons and images does not matter",
+    CountsLessons: "one lesson or many are the same",
+    LearnsUntilTheBadOne: BAD,
+    SkipsTheBadOne: BAD,
+    LooksBackAtLessons: AGAIN,
+    LooksBackAtTests: AGAIN,
+    HoldsOnToImages: ALIAS,
+    HoldsOnToLabels: ALIAS,
+    KnowsAllDigits: ONLY_LEARNED,
+    ReportsOtherwise: ONLY_LEARNED,
+    LooksAtTheBatch: "an answer depends on its image alone",
+    CountsQuestions: "answering changes nothing",
+    LosesAClass: SAVED,
+    LosesCounts: SAVED,
+    LosesItsReport: SAVED,
+    TrustsItsLuck: SEED,
+    TrustsNumPysLuck: SEED,
+    TrustsPythonsLuck: SEED,
+    KeepsImages: "more images of the same classes take no more room",
+    KeepsLessons: "more lessons of the same classes take no more room",
+}
+
+
+@pytest.fixture(scope="module")
+def anything() -> Setup:
+    return Setup(load_backbone("vit-nano"), "cil")  # which `Pixels` does not use
+
+
+def broken(method: Method, setup: Setup) -> list[str]:
+    """The laws that are seen to be broken. Whoever cannot even go on is not seen to break others."""
+    found = []
+    for name, law in LAWS.items():
+        try:
+            law(method, setup, WORLD)
+        except LawBroken:
+            found.append(name)
+        except LayupError:
+            continue
+    return found
+
+
+def test_there_is_somebody_to_break_every_law() -> None:
+    assert set(BREAKERS.values()) == set(LAWS)
+
+
+def test_pixels_alone_break_no_law(anything: Setup) -> None:
+    assert broken(PixelsMethod(), anything) == []
+
+
+@pytest.mark.parametrize("kind", BREAKERS, ids=lambda kind: kind.__name__)
+def test_who_breaks_one_law_is_caught_by_it_and_by_no_other(kind: type[Pixels], anything: Setup) -> None:
+    assert broken(PixelsMethod(kind), anything) == [BREAKERS[kind]]
+
+
+@pytest.mark.parametrize(
+    ("kind", "says"),
+    [
+        (
+            RefusesTheOld,
+            rf"'{COMES}': lesson 3 ended in InputError \(There is nothing new here\), and should",
+        ),
+        (RefusesTheNew, rf"'{COMES}': lesson 3 left its file as it was, and should have been learned\.$"),
+        (
+            Guesses,
+            "'it learns': of the 8 images of lesson 1 it gets 4 right, and should get more than",
+        ),
+        (SaysMore, rf"'{ONLY_LEARNED}': there are 11 answers to 10 images, and should be one to each\.$"),
+        (
+            KnowsAllDigits,
+            rf"'{ONLY_LEARNED}': an answer is 'digit 9', and should be one of digit 0, digit 1\.$",
+        ),
+        (LooksBackAtLessons, rf"'{AGAIN}': .* \(A lesson is over: .*\), and should not\.$"),
+        (
+            SkipsTheBadOne,
+            rf"'{BAD}': a lesson with a file that is not there was learned, and should have ended",
+        ),
+        (
+            KeepsImages,
+            r"it keeps 1,104 bytes of half of a lesson and 1,168 of all, and should keep the same\.$",
+        ),
+    ],
+)
+def test_what_was_seen_and_what_was_expected_is_said_in_one_sentence(
+    kind: type[Pixels], says: str, anything: Setup
+) -> None:
+    with pytest.raises(LawBroken, match=f"^The method 'pixels' breaks the law .*{says}"):
+        check(PixelsMethod(kind), anything, WORLD)
+
+
+class OptsOut(PixelsMethod):
+    exempt: ClassVar[dict[str, str]] = {"answering changes nothing": "it counts questions"}
+
+
+class OptsOutOfNothing(PixelsMethod):
+    exempt: ClassVar[dict[str, str]] = {"answering changes everything": "who knows"}
+
+
+class OptsOutOfWhatNobodyMay(PixelsMethod):
+    exempt: ClassVar[dict[str, str]] = {"an answer depends on its image alone": "images vote"}
+
+
+def test_who_opts_out_of_a_law_is_not_held_to_it(anything: Setup) -> None:
+    check(OptsOut(CountsQuestions), anything, WORLD)
+
+
+def test_only_laws_that_there_are_can_be_opted_out_of_and_not_all_of_them(anything: Setup) -> None:
+    with pytest.raises(UnknownNameError, match="Unknown law 'answering changes everything'"):
+        check(OptsOutOfNothing(), anything, WORLD)
+    with pytest.raises(InputError, match=r"'pixels' opts out of .*, and no method may"):
+        check(OptsOutOfWhatNobodyMay(LooksAtTheBatch), anything, WORLD)
+
+
+# The world
+
+
+def test_a_world_is_cut_out_of_a_dataset() -> None:
+    world = World.of(load_dataset("digits"), 4)
+    counts = [Counter(labels) for _, labels in world.lessons]
+    assert counts == [{"0": 4, "1": 4}, {"2": 4, "3": 4}, {"0": 8, "4": 4}]
+    digests = [image_digest(image) for images, _ in world.lessons for image in images]
+    digests += map(image_digest, world.asked)
+    assert len(digests) == len(set(digests)) == 28 + 20
+
+
+@pytest.mark.parametrize(
+    ("lessons", "says"),
+    [
+        ([{0: 4, 1: 4}, {2: 4, 3: 4}], "it has 2 lessons, and not three"),
+        ([{0: 4}, {2: 4, 3: 4}, {0: 8, 4: 4}], "do not bring two new classes each"),
+        ([{0: 4, 1: 4}, {1: 4, 3: 4}, {0: 8, 4: 4}], "do not bring two new classes each"),
+        ([{0: 4, 1: 4}, {2: 4, 3: 4}, {0: 8, 1: 4}], "not both a class that returns and one that is new"),
+        ([{0: 4, 1: 4}, {2: 4, 3: 4}, {4: 8, 5: 4}], "not both a class that returns and one that is new"),
+        ([{0: 4, 1: 3}, {2: 4, 3: 4}, {0: 8, 4: 4}], "4 images of every class"),
+        ([{0: 4, 1: 4}, {2: 4, 3: 4}, {0: 7, 4: 8}], "nothing returns .* with twice as many images"),
+    ],
+)
+def test_a_world_in_which_laws_would_not_show_is_refused(lessons: list[dict[int, int]], says: str) -> None:
+    with pytest.raises(InputError, match=f"^This world cannot show whether laws are obeyed: .*{says}.*\\.$"):
+        World([lesson(each) for each in lessons], WORLD.asked)
+
+
+def test_a_world_without_questions_or_with_too_few_classes_is_refused() -> None:
+    with pytest.raises(InputError, match="there are no images to ask about"):
+        World(WORLD.lessons, [])
+    few = Part(*lesson({0: 1, 1: 1}))
+    with pytest.raises(InputError, match="A world takes five classes, and 'few' has 2"):
+        World.of(Dataset("few", ("digit 0", "digit 1"), few, few))
