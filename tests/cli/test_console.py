@@ -15,7 +15,7 @@ from rich.console import Console
 
 from layup import progress
 from layup.cli import console
-from layup.features.extract import BadImage
+from layup.features.reader import BadImage
 from layup.model.image_model import Answers
 from layup.progress import progress_bar
 from layup.texts import has_controls, printable

@@ -31,7 +31,7 @@ from layup.errors import (
     StorageError,
 )
 from layup.features import extract as features
-from layup.features.extract import survey
+from layup.features.reader import survey
 from layup.images import image_digest, open_image
 from layup.seeds import seed_of
 from layup.tuning import adaptation, trainer as training

@@ -69,7 +69,7 @@ def test_other_seeds_make_other_pictures_and_so_does_another_place():
 def test_looking_at_pictures_draws_nobody_elses_random_numbers():
     pictures = varied()
     before = torch.get_rng_state()
-    pictures.__getitems__([0, 3])
+    pictures.read([0, 3])
     assert torch.equal(torch.get_rng_state(), before)
 
 

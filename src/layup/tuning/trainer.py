@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from PIL.Image import Image
 from torch import Tensor
-from torch.utils.data import Dataset
 
-from layup.errors import BadImageError
 from layup.features import in_batches, read_ahead
 from layup.images import ImageSource, open_image
 from layup.seeds import seeded
@@ -29,8 +27,8 @@ SGD_PARTS = {"momentum_buffer"}
 ADAM_PARTS = {"step", "exp_avg", "exp_avg_sq"}
 
 
-class Pictures(Dataset[Any]):
-    """Images as a transform leaves them; a random one draws from the seeds and the image's place."""
+class Pictures:
+    """Images as a transform leaves them; a random one draws from the seeds and the image's index."""
 
     def __init__(
         self,
@@ -42,25 +40,25 @@ class Pictures(Dataset[Any]):
         self.images, self.targets = images, targets
         self.transform, self.seeds = transform, seeds
 
-    def __getitems__(self, places: list[int]) -> Batch | BadImageError:
-        pixels = []
-        for place in places:
-            try:
-                image = open_image(self.images[place])
-            except BadImageError as error:
-                return error  # raised in another process, it would be a page of text
-            with seeded(*self.seeds, place):
-                pixels.append(self.transform(image))
-        return torch.stack(pixels), torch.from_numpy(self.targets[places])
+    def read(self, indices: list[int]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """A batch as arrays. Raises `BadImageError` for the first image that cannot be used."""
+        return np.stack([self._pixels(index) for index in indices]), self.targets[indices]
+
+    def _pixels(self, index: int) -> NDArray[np.float32]:
+        image = open_image(self.images[index])
+        with seeded(*self.seeds, index):
+            pixels: NDArray[np.float32] = self.transform(image).numpy()
+            return pixels
 
     def batches(
-        self, places: Sequence[int] | NDArray[np.int64], size: int, workers: int | None
+        self, indices: Sequence[int] | NDArray[np.int64], size: int, workers: int | None
     ) -> Iterator[Batch]:
-        """The pictures at these places, so many at a time; other processes prepare the next ones."""
-        for batch in read_ahead(self, in_batches(places, size), workers):
-            if isinstance(batch, BadImageError):
-                raise batch
-            yield batch
+        """The pictures at these indices, so many at a time; other processes prepare the next ones."""
+        # One random number is spent on every pass, as PyTorch's own loader does: whoever trains with dropout
+        # gets the same numbers as with that.
+        torch.empty((), dtype=torch.int64).random_()
+        for pixels, targets in read_ahead(self.images, self.read, in_batches(indices, size), workers):
+            yield torch.from_numpy(pixels), torch.from_numpy(targets)
 
 
 def annealed(learning_rate: float, epoch: int, epochs: int) -> float:
