@@ -223,7 +223,7 @@ def plain_training(backbone, images, labels, session):
     head = HEADS[session.head](32, len(classes))
     optimizer = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[session.optimizer](
         [
-            {"params": list(adapted.state().values()), "lr": session.adapter.pace * session.learning_rate},
+            {"params": list(adapted.state().values()), "lr": session.adapter.lr_multiplier * session.learning_rate},
             {"params": list(head.parameters()), "lr": session.learning_rate},
         ],
         weight_decay=session.weight_decay,

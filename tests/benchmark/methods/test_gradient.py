@@ -685,14 +685,14 @@ def test_every_method_runs_through_domains(method, setup):
 
 
 @pytest.mark.parametrize(
-    ("method", "pace"),
+    ("method", "lr_multiplier"),
     [(QUICK["sequential"], 1.0), (QUICK["joint"], 0.01)],
     ids=lambda value: getattr(value, "name", ""),
 )
-def test_fine_tuning_equals_a_plain_loop_over_all_classes_so_far(method, pace, setup):
+def test_fine_tuning_equals_a_plain_loop_over_all_classes_so_far(method, lr_multiplier, setup):
     lessons = [FIRST, SECOND, BACK]
     rates = [method.learning_rate] * method.epochs
-    expected = plain_fine_tuning(setup.backbone, lessons, rates, pace=pace)
+    expected = plain_fine_tuning(setup.backbone, lessons, rates, lr_multiplier=lr_multiplier)
     assert_fine_tuned(learned(method, setup, *lessons), expected)
 
 

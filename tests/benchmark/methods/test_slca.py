@@ -43,7 +43,7 @@ def test_the_first_stage_equals_a_plain_loop_over_own_classes_at_a_hundredth_of_
     lessons = [FIRST, SECOND, BACK]
     method = replace(METHOD, epochs=10, learning_rate=0.05, batch_size=8)
     rates = [0.05] * 9 + [0.005]
-    expected = plain_fine_tuning(setup.backbone, lessons, rates, size=8, pace=0.01, own=True)
+    expected = plain_fine_tuning(setup.backbone, lessons, rates, size=8, lr_multiplier=0.01, own=True)
     assert_fine_tuned(learned(method, setup, *lessons), expected)  # no alignment was in the way
 
 
