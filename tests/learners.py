@@ -159,8 +159,8 @@ def plain_fine_tuning(
 ) -> tuple[dict[str, Tensor], dict[str, Tensor], list[float]]:
     """All weights and a head, lesson after lesson: the weights, the head's rows, and the last losses.
 
-    `rates` are the head's in each epoch, `lr_multiplier` the network's share of it; `own` leaves the scores and rows
-    of classes alone that are not in the lesson, and on a `stream` one Adam serves all lessons.
+    `rates` are the head's in each epoch, `lr_multiplier` the network's share of it; `own` leaves the scores
+    and rows of classes alone that are not in the lesson, and on a `stream` one Adam serves all lessons.
     """
     network = deepcopy(backbone.network).requires_grad_(True)
     rows: dict[str, nn.Parameter] = {}

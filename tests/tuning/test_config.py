@@ -18,7 +18,7 @@ from layup.backbones import Backbone, Preprocessing
 from layup.backbones.timm_models import timm_backbone
 from layup.errors import InputError, UnknownNameError
 from layup.tuning.config import PRESETS, FirstSession, split
-from layup.tuning.trainer import annealed
+from layup.tuning.optimizers import annealed
 
 from timm.models.vision_transformer import VisionTransformer  # isort: skip  # after layup
 

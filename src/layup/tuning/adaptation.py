@@ -30,7 +30,7 @@ from layup.seeds import seeded
 from layup.tuning.config import FirstSession, split
 from layup.tuning.optimizers import Groups, annealed
 from layup.tuning.pictures import Batch, Pictures
-from layup.tuning.trainer import Checkpoint, Recipe, Trainable, Trainer
+from layup.tuning.trainer import Checkpoint, Recipe, Trainable, Trainer, all_finite
 
 KIND = "first-session"
 COSINE_SCALE = 30.0
@@ -226,7 +226,7 @@ class _Tuning(Trainable):
         self.best = groups["best"]
         self.adapted.load_state(self.best)  # which refuses what does not fit
         # After it was taken: in a smaller type a number may be infinite.
-        if not all(bool(value.isfinite().all()) for value in self.tuned.values()):
+        if not all_finite(self.tuned.values()):
             raise ValueError("its best epoch holds NaN or infinity")
         if not finished:
             self.adapted.load_state(groups["tuned"])

@@ -197,8 +197,7 @@ class Trainer:
     @property
     def finite(self) -> bool:
         """Whether all that is trained, and all that the optimizer remembers, are finite numbers."""
-        values = (*parameters_of(self.optimizer), *optimizer_state(self.optimizer).values())
-        return all(bool(value.isfinite().all()) for value in values)
+        return all_finite([*parameters_of(self.optimizer), *optimizer_state(self.optimizer).values()])
 
     def run(self, title: str, *, progress: bool | None, checkpoint: Checkpoint | None = None) -> None:
         """Train to the end, from the checkpoint if it holds this very training, and write it every epoch."""
@@ -334,6 +333,11 @@ class Trainer:
 
     def _diverged(self, what: str) -> DivergedError:
         return self.trained.diverged(what, len(self.epochs) + 1)
+
+
+def all_finite(tensors: Iterable[Tensor]) -> bool:
+    """Whether there is neither NaN nor infinity in any of them."""
+    return all(bool(tensor.isfinite().all()) for tensor in tensors)
 
 
 def as_arrays(tensors: Mapping[str, Tensor]) -> storage.Arrays:

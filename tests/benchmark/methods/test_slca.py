@@ -158,7 +158,7 @@ def test_logits_are_divided_by_the_mean_norm_over_tasks_and_by_the_temperature(s
     assert learner.head.classes == ["a", "b", "e", "c", "d"]
     logits = torch.randn(4, 5)
     expected = [normalised(row, 0.3) for row in logits.tolist()]
-    np.testing.assert_allclose(learner._normalised(logits), expected, rtol=1e-4)
+    np.testing.assert_allclose(learner.normalised(logits), expected, rtol=1e-4)
 
 
 def test_alignment_equals_its_recipe_step_by_step(setup):

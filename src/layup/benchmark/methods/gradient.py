@@ -272,9 +272,11 @@ class GradientLearner(Learner, ABC):
         """Whether lessons are steps of one pass, and the optimiser goes on from one to the next."""
         return self.setup.setting == "ocl"
 
-    def _train(self, task: _Task, digests: Sequence[bytes]) -> None:
+    @property
+    def recipe(self) -> Recipe:
+        """How the current lesson is trained: on a stream by one Adam, in one pass."""
         method = self.method
-        recipe = Recipe(
+        return Recipe(
             "adam" if self._streams else method.optimizer,
             1 if self._streams else method.epochs,
             method.rate,
@@ -282,9 +284,11 @@ class GradientLearner(Learner, ABC):
             clip=method.clip,
             seeds=(self.setup.seed, len(self.lessons)),
         )
+
+    def _train(self, task: _Task, digests: Sequence[bytes]) -> None:
         if self._streams:
-            self._optimizer = self._going_on(recipe)
-        trainer = Trainer(task, recipe, optimizer=self._optimizer)
+            self._optimizer = self._going_on()
+        trainer = Trainer(task, self.recipe, optimizer=self._optimizer)
         checkpoint = None
         if not self._streams and self.setup.scratch is not None:
             decides = repr([self._about(), task.targets.tolist()]).encode() + b"".join(digests)
@@ -302,11 +306,11 @@ class GradientLearner(Learner, ABC):
             f"learning rate below {self.method.learning_rate:g} (--learning-rate)."
         )
 
-    def _going_on(self, recipe: Recipe) -> torch.optim.Optimizer:
+    def _going_on(self) -> torch.optim.Optimizer:
         """The optimizer of a stream: that of the batch before, with what is new."""
         groups, optimizer = self.groups(), self._optimizer
         if optimizer is None:
-            optimizer = recipe.optimizer_of(groups)
+            optimizer = self.recipe.optimizer_of(groups)
             try:
                 load_optimizer_state(optimizer, self._remembered)
             except ValueError as error:
