@@ -24,7 +24,7 @@ from layup import FeatureCache, GramStatistics, LayUP, RidgeClassifier, storage
 from layup.algebra.symmetric import Triangle
 from layup.errors import InputError
 from layup.images import open_image
-from layup.tuning import adaptation
+from layup.tuning import adaptation, trainer
 from torture import (
     __main__,
     caches,
@@ -321,7 +321,8 @@ def test_mutations_find_a_checkpoint_that_is_trusted(
     path.write_bytes(model_files.assembled(file.sealed()))
     monkeypatch.setattr(mutations, "RESUMED", 1)
     mutations._check_checkpoint(path, chance_of(0, "", 0))  # which is refused
-    monkeypatch.setattr(adaptation, "_require_finite", lambda run: None)
+    for module in (adaptation, trainer):
+        monkeypatch.setattr(module, "all_finite", lambda tensors: True)
     with pytest.raises(BrokenError, match="what was tuned is not finite"):
         mutations._check_checkpoint(path, chance_of(0, "", 0))
 
