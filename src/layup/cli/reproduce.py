@@ -15,7 +15,17 @@ from layup.errors import InputError
 from layup.registry import unknown_name
 
 if TYPE_CHECKING:
-    from layup.reproduction import Estimate, Item, Job, Laboratory, Section, Sheet, Study, Wanted, World
+    from layup.reproduction import (
+        Estimate,
+        Item,
+        Job,
+        ReproductionConfig,
+        Results,
+        Runner,
+        Section,
+        Sheet,
+        Wanted,
+    )
 
 CLAIMS = "claims"
 MISSING = "Missing:"
@@ -86,7 +96,7 @@ def reproduce(
     Runs leave the records of `layup run`: what is finished is not run again, and what was killed goes on.
     What cannot be run leaves a cell that says why. The page is written to --report.
     """
-    from layup.reproduction import ALL, ITEMS, Laboratory, items_of, source_images
+    from layup.reproduction import ALL, ITEMS, Runner, items_of, source_images
     from layup.tuning import PRESETS
 
     if not items:
@@ -109,16 +119,16 @@ def reproduce(
         "session_epochs": session_epochs,
         "without": _methods(without or []),
     }
-    world = _world(quick, local, data, settings)
-    laboratory = Laboratory(world, out, {"cache": not no_cache, "workers": workers}, finished)
-    wanted = _wanted(laboratory, chosen, claims)
+    config = _config(quick, local, data, settings)
+    runner = Runner(config, out, {"cache": not no_cache, "workers": workers}, finished)
+    wanted = _wanted(runner, chosen, claims)
     if dry_run:
-        _forecast(laboratory, laboratory.jobs(wanted))
+        _forecast(runner, runner.jobs(wanted))
         return
     if local and not finished:
-        _forecast(laboratory, laboratory.jobs(wanted), brief=True)
-    study = _gathered(laboratory, wanted)
-    _show(study, chosen, claims, report)
+        _forecast(runner, runner.jobs(wanted), brief=True)
+    results = _gathered(runner, wanted)
+    _show(results, chosen, claims, report)
 
 
 def _methods(names: Sequence[str]) -> tuple[str, ...]:
@@ -130,41 +140,41 @@ def _methods(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _world(quick: bool, local: bool, data: Path | None, settings: dict[str, Any]) -> World:
-    from layup.reproduction import local_world, paper_world, quick_world
+def _config(quick: bool, local: bool, data: Path | None, settings: dict[str, Any]) -> ReproductionConfig:
+    from layup.reproduction import local_config, paper_config, quick_config
 
-    make = quick_world if quick else local_world if local else paper_world
+    make = quick_config if quick else local_config if local else paper_config
     return make(data, **settings)
 
 
-def _wanted(laboratory: Laboratory, chosen: Sequence[Item], claims: bool) -> Wanted:
+def _wanted(runner: Runner, chosen: Sequence[Item], claims: bool) -> Wanted:
     """Every run that the page needs, once."""
     from layup.reproduction import claims as judged
 
-    found = [each for item in chosen for each in item.kind.wanted(laboratory)]
-    found += judged.wanted(laboratory) if claims else []
+    found = [each for item in chosen for each in item.kind.wanted(runner)]
+    found += judged.wanted(runner) if claims else []
     return list(dict.fromkeys(found))
 
 
-def _gathered(laboratory: Laboratory, wanted: Wanted) -> Study:
+def _gathered(runner: Runner, wanted: Wanted) -> Results:
     """All records, run where they are missing, with a line for each run."""
-    from layup.reproduction import RUNNING, Study
+    from layup.reproduction import RUNNING, Results
 
-    total = len(laboratory.jobs(wanted))
+    total = len(runner.jobs(wanted))
     done = 0
 
     def on_job(job: Job, what: str) -> None:
         nonlocal done
         done += what != RUNNING
-        console.remark(f"[{min(done + (what == RUNNING), total)}/{total}] {_title(laboratory, job)}: {what}")
+        console.remark(f"[{min(done + (what == RUNNING), total)}/{total}] {_title(runner, job)}: {what}")
 
-    return Study(laboratory, laboratory.gather(wanted, on_job))
+    return Results(runner, runner.gather(wanted, on_job))
 
 
-def _title(laboratory: Laboratory, job: Job) -> str:
+def _title(runner: Runner, job: Job) -> str:
     """A run in a line."""
     spec = job.spec
-    words = [job.column.label, spec.setting, spec.method, laboratory.world.networks[spec.network or ""]]
+    words = [job.column.label, spec.setting, spec.method, runner.config.networks[spec.network or ""]]
     words += [spec.adapter] if spec.adapter else []
     words += [f"{name}={value}" for name, value in spec.options]
     if job.depths:
@@ -175,13 +185,13 @@ def _title(laboratory: Laboratory, job: Job) -> str:
     return ", ".join([*words, f"seed {spec.seed}"])
 
 
-def _forecast(laboratory: Laboratory, jobs: Sequence[Job], brief: bool = False) -> None:
+def _forecast(runner: Runner, jobs: Sequence[Job], brief: bool = False) -> None:
     """What is still to be done, run by run and in all."""
     from layup.reproduction import estimates, total_seconds
 
-    found = estimates(laboratory, jobs)
+    found = estimates(runner, jobs)
     if not brief:
-        rows = [[_title(laboratory, each.job), *_forecast_cells(each)] for each in found]
+        rows = [[_title(runner, each.job), *_forecast_cells(each)] for each in found]
         console.table(["run", "images", "training passes", "time", "memory"], rows)
     open_runs = [each for each in found if not each.finished and not each.why]
     lacking = sum(bool(each.why) for each in found)
@@ -213,10 +223,10 @@ def _duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
-def _show(study: Study, chosen: Sequence[Item], claims: bool, folder: Path) -> None:
+def _show(results: Results, chosen: Sequence[Item], claims: bool, folder: Path) -> None:
     from layup.reproduction import introduction, page as report
 
-    sections = _sections(study, chosen, claims)
+    sections = _sections(results, chosen, claims)
     for section in sections:
         console.say("")
         console.say(section.title)
@@ -224,7 +234,7 @@ def _show(study: Study, chosen: Sequence[Item], claims: bool, folder: Path) -> N
             _sheet(sheet)
         for sentence in (*section.says, *section.footnotes):
             console.say(sentence)
-    page, markdown = report.write(folder, "LayUP, reproduced", introduction(study), sections)
+    page, markdown = report.write(folder, "LayUP, reproduced", introduction(results), sections)
     console.say(f"Page: {page}, and as Markdown: {markdown}")
 
 
@@ -243,14 +253,14 @@ def _sheet(sheet: Sheet) -> None:
         console.say(note)
 
 
-def _sections(study: Study, chosen: Sequence[Item], claims: bool) -> list[Section]:
+def _sections(results: Results, chosen: Sequence[Item], claims: bool) -> list[Section]:
     from layup.reproduction import FOOTNOTES, SAYS, Section, claims as judged
 
     found = []
     if claims:
         about = "The paper's claims, judged by paired differences between runs of this page."
-        found.append(Section(CLAIMS, "Which claims hold here", about, judged.judged(study)))
+        found.append(Section(CLAIMS, "Which claims hold here", about, judged.judged(results)))
     for item in chosen:
         says, footnotes = SAYS.get(item.name, ()), FOOTNOTES.get(item.name, ())
-        found.append(Section(item.name, item.title, item.about, item.kind.show(study), says, footnotes))
+        found.append(Section(item.name, item.title, item.about, item.kind.show(results), says, footnotes))
     return found

@@ -57,7 +57,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class World:
+class ReproductionConfig:
     """Datasets, networks and sizes.
 
     columns: the datasets.
@@ -97,27 +97,27 @@ class World:
 
 
 WIDTH = 2000
-"""Random projections of RanPAC in small worlds: the paper's 10,000 are more than most of their images."""
+"""Random projections of RanPAC of small configs: the paper's 10,000 are more than most of their images."""
 NARROW = {name: {"width": WIDTH} for name in ("ranpac", "ranpac+layup")}
 SAMPLES = {"cil": (20, 30), "dil": (20, 10)}
 """Classes, and images of each (in each domain), of a quick reproduction."""
 BUILT_IN = (Column("digits", "digits", "cil"), Column("digits-styles", "digits-styles", "dil"))
 
 
-def paper_world(data: Path | None, **settings: Any) -> World:
+def paper_config(data: Path | None, **settings: Any) -> ReproductionConfig:
     """The paper's own: ViT-B/16 of both kinds, and those of its ten datasets that are in a folder."""
     columns = [Column(label, name, "cil") for label, name in CIL.items()]
     columns += [Column(label, name, "dil") for label, name in DIL.items()]
-    return World(tuple(columns), VITS, like_paper=True, data=data, **settings)
+    return ReproductionConfig(tuple(columns), VITS, like_paper=True, data=data, **settings)
 
 
-def local_world(data: Path | None, **settings: Any) -> World:
+def local_config(data: Path | None, **settings: Any) -> ReproductionConfig:
     """All that is on disk, whole, with the two networks that come with layup."""
     columns = on_disk(data_folder(data))
-    return World(columns, SMALL, BUILT_IN, data=data, options=NARROW, **settings)
+    return ReproductionConfig(columns, SMALL, BUILT_IN, data=data, options=NARROW, **settings)
 
 
-def quick_world(data: Path | None, **settings: Any) -> World:
+def quick_config(data: Path | None, **settings: Any) -> ReproductionConfig:
     """All in miniature: built-in digits, or a seeded sample of what is on disk, and short training.
 
     Of what is on disk the first dataset of classes and the first of domains: more would take longer.
@@ -128,7 +128,7 @@ def quick_world(data: Path | None, **settings: Any) -> World:
     # A first task of one class has nothing to adapt to, so there cannot be as many tasks as classes.
     short = {"epochs": 1, "session_epochs": 3, "source": "digits", "task_counts": (2, 5, 10)}
     given = {name: value for name, value in settings.items() if value is not None}
-    return World(sampled, SMALL, data=data, options=NARROW, **{**short, **given})
+    return ReproductionConfig(sampled, SMALL, data=data, options=NARROW, **{**short, **given})
 
 
 def on_disk(folder: Path) -> tuple[Column, ...]:

@@ -16,7 +16,7 @@ import torch
 from layup.backbones import Backbone
 from layup.benchmark import Experiment
 from layup.errors import InputError, LayupError
-from layup.reproduction.runner import OWN_EPOCHS, TOO_DEEP, Job, Laboratory, first_line
+from layup.reproduction.runner import OWN_EPOCHS, TOO_DEEP, Job, Runner, first_line
 
 BACKWARD = 3
 """A training pass in passes to read: forward, and back through weights and activations."""
@@ -44,16 +44,16 @@ class Estimate:
     memory: int | None = None
 
 
-def estimates(laboratory: Laboratory, jobs: Iterable[Job]) -> list[Estimate]:
+def estimates(runner: Runner, jobs: Iterable[Job]) -> list[Estimate]:
     """An estimate of every run, in order: what several share counts for the first of them."""
     found: list[Estimate] = []
     read: set[str] = set()
     for job in jobs:
         try:
-            possible = laboratory.within(job)
+            possible = runner.within(job)
             if job.depths and not possible.depths:
-                raise InputError(TOO_DEEP.format(laboratory.world.networks[job.spec.network or ""]))
-            experiment = laboratory.experiment(possible)
+                raise InputError(TOO_DEEP.format(runner.config.networks[job.spec.network or ""]))
+            experiment = runner.experiment(possible)
             if experiment.finished() is not None:
                 found.append(Estimate(job, finished=True))
             else:

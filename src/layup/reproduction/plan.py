@@ -17,8 +17,8 @@ from layup.reproduction.figures import (
     Series,
     Universality,
 )
-from layup.reproduction.results import Study, seeded
-from layup.reproduction.runner import Laboratory, Wanted
+from layup.reproduction.results import Results, seeded
+from layup.reproduction.runner import Runner, Wanted
 from layup.reproduction.sheets import Shown
 from layup.reproduction.spec import ADAPTERS, NETWORKS, USUAL, Spec, each_combination, each_network
 from layup.reproduction.tables import BestOf, Datasets, PerNetwork, Row
@@ -33,10 +33,10 @@ ABLATIONS, BOUNDS = "Ablations", "Upper bounds"
 class Kind(Protocol):
     """What an item is: which runs it needs, and what it makes of them."""
 
-    def wanted(self, laboratory: Laboratory) -> Wanted:
+    def wanted(self, runner: Runner) -> Wanted:
         """The runs."""
 
-    def show(self, study: Study) -> Shown:
+    def show(self, results: Results) -> Shown:
         """Tables and pictures."""
 
 

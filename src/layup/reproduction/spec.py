@@ -1,4 +1,4 @@
-"""What an item of the paper runs, in the paper's words: which dataset and network it is, a world says."""
+"""What an item of the paper runs, in the paper's words: which dataset and network it is, a config says."""
 
 from __future__ import annotations
 
