@@ -32,7 +32,7 @@ from layup.reproduction.paper import FOOTNOTES, PRINTED, SAYS
 from layup.reproduction.plan import ITEMS, items_of
 from layup.reproduction.results import Results, held_out
 from layup.reproduction.runner import Job, Missing, Runner, jobs_of, scenario_of
-from layup.reproduction.sheets import Cell
+from layup.reproduction.shown import Cell
 from layup.reproduction.spec import NETWORKS, USUAL, Spec, each_combination, together
 from layup.reproduction.tables import BestOf
 from photos import write_photos
@@ -220,7 +220,7 @@ def test_every_row_that_the_paper_prints_is_run_and_no_other_is_called_its_own()
 
 def test_items_are_those_of_the_paper_in_its_order():
     names = [f"table{n}" for n in range(1, 8)] + [f"figure{n}" for n in range(2, 9)] + ["complexity"]
-    assert list(ITEMS) == names == [item.name for item in items_of(["all"])]
+    assert list(ITEMS) == ["claims", *names] == [item.name for item in items_of(["all"])]
     assert set(SAYS) == set(FOOTNOTES) == set(names)
     with pytest.raises(InputError, match="Did you mean 'figure2'"):
         items_of(["figur2"])
@@ -273,8 +273,8 @@ def results_of(runner, name, skill=lambda column, spec: 0.7):
 
 
 def cells_of(shown, label):
-    (line,) = [line for line in shown.sheets[0].lines if line.label == label]
-    return dict(zip(shown.sheets[0].columns, line.cells, strict=True))
+    (line,) = [line for line in shown.tables[0].rows if line.label == label]
+    return dict(zip(shown.tables[0].columns, line.cells, strict=True))
 
 
 def test_the_best_by_test_stands_beside_the_one_chosen_on_held_out_images(runner):
@@ -318,7 +318,7 @@ def test_the_best_of_fewer_than_all_says_so(runner):
     results = results_of(runner, "table1", lambda c, s: None if s.adapter == "vpt" else 0.7)
     shown = ITEMS["table1"].kind.show(results)
     assert cells_of(shown, "LayUP")["digits"].which.endswith("; best of 4, 6 planned")
-    assert "Not all combinations could be run: It broke." in shown.sheets[0].notes
+    assert "Not all combinations could be run: It broke." in shown.tables[0].notes
     assert cells_of(shown, "NMC")["digits"].which == "vit-nano"
 
 
@@ -344,7 +344,7 @@ def test_numbers_stand_beside_the_papers_where_it_is_the_same_experiment(runner,
     cell = cells_of(shown, "LayUP")["CIFAR"]
     assert cell.paper == 92.0
     assert cell.difference == pytest.approx(100 * cell.ours.value - 92.0)
-    assert list(shown.sheets[0].columns) == ["CIFAR"]
+    assert list(shown.tables[0].columns) == ["CIFAR"]
     gap = cells_of(shown, "gap to joint FT that LayUP closes, from the best other")["CIFAR"]
     assert gap.endswith("(paper: −14 %)")  # LayUP is below RanPAC there
 
@@ -360,9 +360,9 @@ def test_elsewhere_the_papers_numbers_are_columns_of_their_own(runner):
     assert gap["paper: VTAB"] == "no gap"
 
 
-@pytest.mark.parametrize(("paper", "beyond"), [(70.0, False), (74.04, False), (74.06, True), (65.9, True)])
-def test_a_difference_counts_beyond_the_interval_and_the_papers_rounding(paper, beyond):
-    assert Cell(metrics.Interval(0.7, 0.66, 0.74, 0.02), paper).beyond is beyond
+@pytest.mark.parametrize(("paper", "side"), [(70.0, ""), (74.04, ""), (74.06, "below"), (65.9, "above")])
+def test_a_difference_counts_beyond_the_interval_and_the_papers_rounding(paper, side):
+    assert Cell(metrics.Interval(0.7, 0.66, 0.74, 0.02), paper).side == side
 
 
 def test_a_cell_without_any_run_says_why(runner):
@@ -376,24 +376,24 @@ def test_nmc_is_compared_between_settings_answer_by_answer(runner):
     kind = ITEMS["table3"].kind
     assert isinstance(kind, BestOf)
     alike = results_of(runner, "table3")
-    assert "all answers are equal in 2 of 2" in " ".join(kind.show(alike).sheets[0].notes)
+    assert "all answers are equal in 2 of 2" in " ".join(kind.show(alike).tables[0].notes)
     other = results_of(runner, "table3", lambda c, spec: 0.7 if spec.setting == "cil" else 0.4)
-    assert "all answers are equal in 0 of 2" in " ".join(kind.show(other).sheets[0].notes)
+    assert "all answers are equal in 0 of 2" in " ".join(kind.show(other).tables[0].notes)
 
 
 def test_nmc_really_answers_alike_in_both_settings(runner):
     kind = ITEMS["table3"].kind
     wanted = [(DIGITS, spec) for pair in kind.same for spec in pair]
     results = Results(runner, runner.gather(wanted, ignore))
-    assert "equal in 2 of 2" in " ".join(kind.show(results).sheets[0].notes)
+    assert "equal in 2 of 2" in " ".join(kind.show(results).tables[0].notes)
 
 
 def test_depths_that_only_our_network_has_are_shown_only_where_it_is_used(runner):
     results = results_of(runner, "table4", lambda c, spec: None if (spec.depth or 0) > 12 else 0.7)
-    labels = [line.label for line in ITEMS["table4"].kind.show(results).sheets[0].lines]
+    labels = [line.label for line in ITEMS["table4"].kind.show(results).tables[0].rows]
     assert labels == [f"k = {k}" for k in range(1, 13)]
     deep = results_of(runner, "table4")
-    assert ITEMS["table4"].kind.show(deep).sheets[0].lines[-1].label == "k = 17 (ours)"
+    assert ITEMS["table4"].kind.show(deep).tables[0].rows[-1].label == "k = 17 (ours)"
 
 
 def test_table_6_has_what_is_on_disk(runner):
@@ -407,7 +407,7 @@ def test_per_layer_shares_are_those_of_the_records(runner):
     shown = ITEMS["figure2"].kind.show(results)
     last, third = (results.record(DIGITS, Spec("ridge", "IN21K").having(layer=n)) for n in (1, 3))
     found = analysis.class_change(last.steps[-1].per_class, third.steps[-1].per_class)
-    rows = {line.label: line.cells[0] for line in shown.sheets[0].lines}
+    rows = {line.label: line.cells[0] for line in shown.tables[0].rows}
     assert rows["last − 2"] == f"{100 * found.better:.1f}"
     assert list(rows) == ["highest", *(f"last − {n}" for n in range(1, 12))]
     assert float(rows["highest"]) == max(float(share) for label, share in rows.items() if label != "highest")
@@ -418,7 +418,7 @@ def test_universality_is_that_of_the_records(runner):
     shown = ITEMS["figure5"].kind.show(results)
     one, six = (results.record(DIGITS, Spec("layup", "IN21K", USUAL).having(k=k)) for k in (1, 6))
     found = analysis.class_change(one.steps[-1].per_class, six.steps[-1].per_class)
-    better, _, _, gain, _ = shown.sheets[0].lines[0].cells
+    better, _, _, gain, _ = shown.tables[0].rows[0].cells
     assert better == f"{100 * found.better:.1f}"
     assert gain == f"{100 * found.gain:.1f}"
 
@@ -427,7 +427,7 @@ def test_five_seeds_have_their_mean_and_standard_error(runner):
     results = results_of(runner, "figure6")
     seeds = [Spec("layup", "IN21K", USUAL, seed=seed).having(k=6) for seed in range(1993, 1998)]
     ends = [results.record(DIGITS, spec).summary["average_accuracy"] for spec in seeds]
-    line = ITEMS["figure6"].kind.show(results).sheets[0].lines[0]
+    line = ITEMS["figure6"].kind.show(results).tables[0].rows[0]
     mean, error = np.mean(ends), metrics.standard_error(ends)
     assert line.cells[:2] == ["5", f"{100 * mean:.1f} ± {100 * error:.1f}"]
 
@@ -444,23 +444,24 @@ def test_every_item_shows_something_with_all_runs_and_says_so_with_none(
 ):
     full = results_of(runner, name)
     shown = ITEMS[name].kind.show(full)
-    assert shown.sheets[0].lines
-    assert all(len(line.cells) == len(sheet.columns) for sheet in shown.sheets for line in sheet.lines)
+    assert shown.tables[0].rows
+    assert all(len(line.cells) == len(table.columns) for table in shown.tables for line in table.rows)
     for picture in shown.pictures:
         picture.draw(tmp_path / f"{picture.name}.png")
-    pictures = 0 if name in ("table1", "table2", "table3", "table5", "table6", "table7", "complexity") else 1
+    without = ("claims", "table1", "table2", "table3", "table5", "table6", "table7", "complexity")
+    pictures = 0 if name in without else 1
     assert len(shown.pictures) == pictures + (name == "figure3")
     bare = ITEMS[name].kind.show(results_of(runner, name, lambda c, s: None))
     assert not bare.pictures
     reasons = {
         cell.missing
-        for sheet in bare.sheets
-        for line in sheet.lines
+        for table in bare.tables
+        for line in table.rows
         for cell in line.cells
         if isinstance(cell, Cell)
     }
-    assert reasons == (set() if name == "table6" else {"It broke."})
-    assert all(len(line.cells) == len(sheet.columns) for sheet in bare.sheets for line in sheet.lines)
+    assert reasons == (set() if name in ("claims", "table6") else {"It broke."})
+    assert all(len(line.cells) == len(table.columns) for table in bare.tables for line in table.rows)
 
 
 def test_figure_4_takes_the_best_depth_and_needs_a_source_for_the_distance(runner, tmp_path):
@@ -468,20 +469,20 @@ def test_figure_4_takes_the_best_depth_and_needs_a_source_for_the_distance(runne
         return 0.9 if spec.depth == 5 else 0.5
 
     kind = ITEMS["figure4"].kind
-    line = kind.show(results_of(runner, "figure4", skill)).sheets[0].lines[0]
+    line = kind.show(results_of(runner, "figure4", skill)).tables[0].rows[0]
     assert line.cells[0] == "5 of 12"
     assert line.cells[2] == "–"
     sourced = Runner(tiny_config(source="digits"), tmp_path, QUIET)
-    lines = kind.show(results_of(sourced, "figure4", skill)).sheets[0].lines
+    lines = kind.show(results_of(sourced, "figure4", skill)).tables[0].rows
     assert max(float(line.cells[2]) for line in lines) == 1.0
 
 
 def test_measured_costs_are_those_of_the_records(runner, only_small_solves):
     results = results_of(runner, "complexity")
-    formula, measured = ITEMS["complexity"].kind.show(results).sheets
-    saved = {line.label: line.cells[1] for line in formula.lines}
+    formula, measured = ITEMS["complexity"].kind.show(results).tables
+    saved = {line.label: line.cells[1] for line in formula.rows}
     assert (saved["RanPAC"], saved["SLCA"], saved["ADAM"]) == ("79 %", "81 %", "74 %")
-    layup = next(line for line in measured.lines if line.label == "LayUP")
+    layup = next(line for line in measured.rows if line.label == "LayUP")
     assert layup.cells[1] == "3.0 kB"
     assert layup.cells[2] == "6.0"
     assert layup.cells[5].endswith(" ms")
@@ -545,7 +546,7 @@ def test_evidence_has_the_interval_of_each_difference(runner):
     ]
     one, six = (Spec("layup", "IN21K").having(k=k) for k in (1, 6))
     gap = results.gain(DIGITS, six, one)
-    line = found.gains[0].line
+    line = found.gains[0].row
     assert line.cells == [
         f"{100 * gap.mean:+.1f}",
         f"[{100 * gap.low:+.1f}, {100 * gap.high:+.1f}]",
@@ -587,12 +588,12 @@ def claims_of(place):
 
 
 def test_all_ten_claims_are_told(runner):
-    wanted = [*claims.wanted(runner), *ITEMS["figure4"].kind.wanted(runner)]
-    shown = claims.judged(faked(runner, wanted))
-    verdicts = [line.cells[1] for line in shown.sheets[0].lines]
+    wanted = [*claims.Claims().wanted(runner), *ITEMS["figure4"].kind.wanted(runner)]
+    shown = claims.Claims().show(faked(runner, wanted))
+    verdicts = [line.cells[1] for line in shown.tables[0].rows]
     # All are equal, so nothing is better than anything else; but nothing is lost without a search.
     assert verdicts == [claims.OPEN] * 7 + [claims.FAILS, claims.HOLDS, claims.OPEN]
-    assert all(line.cells[3] for line in shown.sheets[0].lines)  # by what it is judged
+    assert all(line.cells[3] for line in shown.tables[0].rows)  # by what it is judged
 
 
 # What there is to do

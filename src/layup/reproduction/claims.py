@@ -11,11 +11,11 @@ import numpy as np
 from layup.benchmark.comparison import Difference
 from layup.reproduction.characteristics import MEASURES, characteristics, correlations
 from layup.reproduction.figures import Characteristics
-from layup.reproduction.plan import RULES, SEEDS
 from layup.reproduction.results import Place, Results, interval, seeded
 from layup.reproduction.runner import Runner, Wanted
-from layup.reproduction.sheets import Line, Sheet, Shown, percent, points
-from layup.reproduction.spec import ADAPTERS, NETWORKS, PLAIN, USUAL, Spec
+from layup.reproduction.shown import Shown, percent, points
+from layup.reproduction.spec import ADAPTERS, NETWORKS, PLAIN, RULES, SEEDS, USUAL, Spec
+from layup.tables import Row, Table
 
 HOLDS, MIXED, FAILS, OPEN, NOT_RUN = "holds", "mixed", "does not hold", "cannot be told", "not run"
 
@@ -94,12 +94,12 @@ class Gain:
         return self.found.high is not None and self.found.high < 0
 
     @property
-    def line(self) -> Line:
+    def row(self) -> Row:
         """A row of a table."""
         low, high = self.found.low, self.found.high
         ends = "" if low is None or high is None else f"[{points(low)}, {points(high)}]"
         sure = "gain" if self.above else "loss" if self.below else ""
-        return Line(f"{self.place.label}: {self.pair.what}", [points(self.found.mean), ends, sure])
+        return Row(f"{self.place.label}: {self.pair.what}", [points(self.found.mean), ends, sure])
 
 
 def gains(results: Results, pairs: Iterable[Pair]) -> list[Gain]:
@@ -440,35 +440,38 @@ CLAIMS = (
 )
 
 
-def wanted(runner: Runner) -> Wanted:
-    """Every run that a claim looks at; the last one looks at those of Figure 4."""
-    return [
-        *(each for claim in CLAIMS for each in claim.wanted(runner)),
-        *Characteristics().wanted(runner),
-    ]
+@dataclass(frozen=True)
+class Claims:
+    """All claims, judged."""
 
+    def wanted(self, runner: Runner) -> Wanted:
+        """Every run that a claim looks at; the last one looks at those of Figure 4."""
+        return [
+            *(each for claim in CLAIMS for each in claim.wanted(runner)),
+            *Characteristics().wanted(runner),
+        ]
 
-def judged(results: Results) -> Shown:
-    """All claims with their verdicts, and below the differences that decide."""
-    judgements = {claim: claim.judge(results, claim.pairs) for claim in CLAIMS}
-    summary = Sheet(
-        ["claim", "here", "why", "it holds if"],
-        [
-            Line(str(number), [claim.text, found.verdict, " ".join(found.said), claim.rule])
-            for number, (claim, found) in enumerate(judgements.items(), start=1)
-        ],
-        notes=[
-            "A comparison is of two runs of one seed on the same test images: points of A_T with the 95 % "
-            "interval of a paired bootstrap. Those of one dataset are not independent of each other."
-        ],
-    )
-    details = [
-        Sheet(
-            ["difference of A_T", "95 % interval", "beyond it"],
-            [each.line for each in found.gains],
-            f"{number}. {claim.text}",
+    def show(self, results: Results) -> Shown:
+        """All claims with their verdicts, and below the differences that decide."""
+        judgements = {claim: claim.judge(results, claim.pairs) for claim in CLAIMS}
+        summary = Table(
+            ["claim", "here", "why", "it holds if"],
+            [
+                Row(str(number), [claim.text, found.verdict, " ".join(found.said), claim.rule])
+                for number, (claim, found) in enumerate(judgements.items(), start=1)
+            ],
+            notes=[
+                "A comparison is of two runs of one seed on the same test images: points of A_T with the "
+                "95 % interval of a paired bootstrap. Those of one dataset are not independent of each other."
+            ],
         )
-        for number, (claim, found) in enumerate(judgements.items(), start=1)
-        if found.gains
-    ]
-    return Shown([summary, *details])
+        details = [
+            Table(
+                ["difference of A_T", "95 % interval", "beyond it"],
+                [each.row for each in found.gains],
+                f"{number}. {claim.text}",
+            )
+            for number, (claim, found) in enumerate(judgements.items(), start=1)
+            if found.gains
+        ]
+        return Shown([summary, *details])

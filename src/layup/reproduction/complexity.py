@@ -18,8 +18,9 @@ from layup.reproduction.config import Column
 from layup.reproduction.costs import Cost, Setup
 from layup.reproduction.results import Results
 from layup.reproduction.runner import Missing, Runner, Wanted, first_line
-from layup.reproduction.sheets import Cell, Line, Sheet, Shown, whole_percent
+from layup.reproduction.shown import Cell, Shown, whole_percent
 from layup.reproduction.spec import PLAIN, USUAL, Spec
+from layup.tables import Row, Table
 
 FORMULAS: dict[str, Callable[[Setup], Cost]] = {
     "LayUP": costs.layup,
@@ -52,7 +53,7 @@ class Complexity:
         return Shown([_by_formula(), *_measured(results)])
 
 
-def _by_formula() -> Sheet:
+def _by_formula() -> Table:
     ours = costs.layup(Setup())
     lines = []
     for name, formula in FORMULAS.items():
@@ -65,7 +66,7 @@ def _by_formula() -> Sheet:
                 operations = whole_percent(costs.saving(ours.operations, cost.operations))
         counted = "trains only" if cost.operations is None else f"{cost.operations:.2g}"
         lines.append(
-            Line(name, [f"{cost.values:,}", memory, said_memory, counted, operations, said_operations])
+            Row(name, [f"{cost.values:,}", memory, said_memory, counted, operations, said_operations])
         )
     columns = ["values kept", "LayUP saves", "paper", "operations", "LayUP saves", "paper"]
     notes = [
@@ -73,10 +74,10 @@ def _by_formula() -> Sheet:
         "network, head and prototypes, as the paper counts. That LayUP saves a negative share of SLCA's "
         "operations means that it has more."
     ]
-    return Sheet(columns, lines, "By formula, at the paper's size", notes)
+    return Table(columns, lines, "By formula, at the paper's size", notes)
 
 
-def _measured(results: Results) -> list[Sheet]:
+def _measured(results: Results) -> list[Table]:
     title = "Measured, at the size that was run"
     columns = _first(results.runner)
     if not columns:
@@ -99,12 +100,12 @@ def _measured(results: Results) -> list[Sheet]:
     for name, spec in RUNS.items():
         found = results.found(column, spec)
         if isinstance(found, Missing):
-            lines.append(Line(name, [Cell(missing=found.why), *[""] * 5]))
+            lines.append(Row(name, [Cell(missing=found.why), *[""] * 5]))
             continue
         # Ours shares the frozen weights of ADAM's two networks, so only the adapter is new.
         cost = costs.adam(setup, shared=True) if name == "ADAM" else FORMULAS[name](setup)
         lines.append(
-            Line(
+            Row(
                 name,
                 [
                     f"{cost.values:,}",
@@ -124,11 +125,11 @@ def _measured(results: Results) -> list[Sheet]:
         "its run: not to be compared closely. The solve is timed here, side by side: Cholesky in float64."
     ]
     headings = ["values by formula", "state", "seconds of learning", "training passes", "rows of G", "solve"]
-    return [Sheet(headings, lines, title, notes)]
+    return [Table(headings, lines, title, notes)]
 
 
-def _nothing(title: str, why: str) -> list[Sheet]:
-    return [Sheet(["measured"], [Line("", [Cell(missing=why)])], title)]
+def _nothing(title: str, why: str) -> list[Table]:
+    return [Table(["measured"], [Row("", [Cell(missing=why)])], title)]
 
 
 def _first(runner: Runner) -> list[Column]:

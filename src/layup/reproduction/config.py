@@ -17,8 +17,11 @@ from layup.benchmark.datasets import (
     split_on_disk,
     subfolders,
 )
+from layup.benchmark.methods import METHODS
 from layup.errors import InputError
 from layup.images import ImageSource, find_images
+from layup.registry import unknown_name
+from layup.tuning import PRESETS
 
 CIL = {
     "CIFAR": "cifar100",
@@ -85,6 +88,18 @@ class ReproductionConfig:
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     without: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        if self.preset not in PRESETS:
+            raise unknown_name("preset", self.preset, PRESETS)
+        for name in self.without:
+            if name not in METHODS:
+                raise unknown_name("method", name, METHODS)
+
+    def require_source(self) -> None:
+        """Refuse a source whose images are not there."""
+        if self.source is not None:
+            source_images(self.source, self.data)
+
     def of(self, setting: str) -> tuple[Column, ...]:
         """The datasets of a setting; a stream is one of classes."""
         kind = "dil" if setting == "dil" else "cil"
@@ -137,7 +152,7 @@ def on_disk(folder: Path) -> tuple[Column, ...]:
     A folder of one of the paper's datasets counts as that.
     """
     if not folder.is_dir():
-        raise InputError(f"There is no folder '{folder}' of datasets. Give --data DIR, or --quick without.")
+        raise InputError(f"There is no folder '{folder}' of datasets.")
     columns: list[Column] = []
     taken: set[Path] = set()
     for names, setting in ((CIL, "cil"), (DIL, "dil")):
@@ -153,7 +168,7 @@ def on_disk(folder: Path) -> tuple[Column, ...]:
                 break
     if not columns:
         raise InputError(
-            f"There is no dataset in '{folder}': neither one of the paper's (see `layup datasets`) nor a "
+            f"There is no dataset in '{folder}': neither one of the paper's nor a "
             "folder NAME/{train,test}/CLASS or NAME/DOMAIN/{train,test}/CLASS."
         )
     return tuple(columns)

@@ -23,9 +23,10 @@ from layup.reproduction.characteristics import (
 from layup.reproduction.config import Column
 from layup.reproduction.results import Place, Results, final_per_class
 from layup.reproduction.runner import Runner, Wanted
-from layup.reproduction.sheets import DASH, Cell, Line, Picture, Sheet, Shown, percent
+from layup.reproduction.shown import Cell, Picture, Shown, percent
 from layup.reproduction.spec import NETWORKS, USUAL, Spec
 from layup.reproduction.tables import PerNetwork
+from layup.tables import DASH, Row, Table
 
 
 @dataclass(frozen=True)
@@ -63,9 +64,7 @@ class PerLayer:
             shown = [percent(share) for share in (max(shares), *shares[::-1])]
             columns.append([*shown, *[""] * (rows - len(shown))])
         labels = ["highest", *(f"last − {before}" for before in range(1, rows))]
-        lines = (
-            [Line(*row) for row in zip(labels, zip(*columns, strict=True), strict=True)] if columns else []
-        )
+        lines = [Row(*row) for row in zip(labels, zip(*columns, strict=True), strict=True)] if columns else []
         note = (
             "Percent of classes that a ridge classifier of one layer predicts strictly better than that of "
             "the last layer, after the last task; nothing adapted. 'last − 1' is the layer before the last."
@@ -73,7 +72,7 @@ class PerLayer:
         headings = [place.label for place in places]
         y_label = "classes better than with the last layer"
         draw = partial(plots.per_layer, panels=panels, y_label=y_label)
-        return Shown([Sheet(headings, lines, notes=[note])], _picture("figure2", draw, y_label, panels))
+        return Shown([Table(headings, lines, notes=[note])], _picture("figure2", draw, y_label, panels))
 
 
 @dataclass(frozen=True)
@@ -118,7 +117,7 @@ class Integrations:
                     _missing(results, place, spec.on(place.network)) if each is None else _with_interval(each)
                     for spec, each in zip(specs, last, strict=True)
                 ]
-                lines.append(Line(f"{place.label}: {way}", [*ends, *map(percent, means)]))
+                lines.append(Row(f"{place.label}: {way}", [*ends, *map(percent, means)]))
         groups = [f"k = {k}" for k in self.depths]
         columns = [f"{measure}, {group}" for measure in ("A_T", "mean A_t") for group in groups]
         pictures = [
@@ -135,7 +134,7 @@ class Integrations:
             "A_T with its 95 % interval over the test images; the mean of the curve has none, since a record "
             "keeps only the last answers. Nothing adapted."
         )
-        return Shown([Sheet(columns, lines, notes=[note])], pictures)
+        return Shown([Table(columns, lines, notes=[note])], pictures)
 
 
 @dataclass(frozen=True)
@@ -155,7 +154,7 @@ class Characteristics:
         """Best k, MMD² to the source and similarities, and how they go together."""
         found = characteristics(results)
         lines = [
-            Line(
+            Row(
                 each.place.label,
                 [
                     f"{each.best} of {each.depth}",
@@ -168,7 +167,7 @@ class Characteristics:
             for each in found
         ]
         lines += [
-            Line(place.label, [_missing(results, place, spec), *[""] * 4])
+            Row(place.label, [_missing(results, place, spec), *[""] * 4])
             for place in results.places(results.config.everything)
             if place not in {each.place for each in found}
             for spec in all_depths(results.runner, place.network)[:1]
@@ -198,7 +197,7 @@ class Characteristics:
         ]
         draw = partial(plots.against_measures, panels=panels, y_label="best k, as a share of all layers")
         caption = "The best k (by test accuracy) against what the data are like."
-        return Shown([Sheet(columns, lines, notes=notes)], _picture("figure4", draw, caption, panels))
+        return Shown([Table(columns, lines, notes=notes)], _picture("figure4", draw, caption, panels))
 
 
 def _correlations(found: Sequence[Characteristic]) -> list[str]:
@@ -213,7 +212,7 @@ def _correlations(found: Sequence[Characteristic]) -> list[str]:
 
 def _source_note(results: Results) -> str:
     if results.config.source is None:
-        return "MMD² needs images that stand for the networks' training data: --source folder:PATH."
+        return "MMD² needs images that stand for the networks' training data, and no source was given."
     stand_in = "" if ":" in results.config.source else " It is no network's training data, only a stand-in."
     return (
         f"The source is {short_dataset(results.config.source)}; the paper's is miniImageNet.{stand_in} "
@@ -243,19 +242,19 @@ class Universality:
             one, six = (Spec("layup", place.network, USUAL).having(k=k) for k in (1, 6))
             before, after = results.record(place.column, one), results.record(place.column, six)
             if before is None or after is None:
-                lines.append(Line(place.label, [_missing(results, place, six), *[""] * 4]))
+                lines.append(Row(place.label, [_missing(results, place, six), *[""] * 4]))
                 continue
             found = analysis.class_change(final_per_class(before), final_per_class(after))
             changes[place.label] = found
             numbers = (found.better, found.equal, found.worse, found.gain, found.loss)
-            lines.append(Line(place.label, [percent(number) for number in numbers]))
+            lines.append(Row(place.label, [percent(number) for number in numbers]))
         columns = ["better, %", "equal, %", "worse, %", "gain of those better", "loss of those worse"]
         note = (
             "Classes that k = 6 predicts better than k = 1 after the last task; gains and losses in points."
         )
         draw = partial(plots.class_shares, changes=changes)
         caption = "Classes that are better, equal and worse with six layers than with the last alone."
-        return Shown([Sheet(columns, lines, notes=[note])], _picture("figure5", draw, caption, changes))
+        return Shown([Table(columns, lines, notes=[note])], _picture("figure5", draw, caption, changes))
 
 
 @dataclass(frozen=True)
@@ -309,17 +308,17 @@ class OverTasks:
                 specs = [spec.on(place.network) for spec in series.specs]
                 records = list(results.records(place.column, specs).values())
                 if not records:
-                    lines.append(Line(f"{row}: {label}", [_missing(results, place, specs[0]), "", ""]))
+                    lines.append(Row(f"{row}: {label}", [_missing(results, place, specs[0]), "", ""]))
                     continue
                 bands = {what: metrics.band([of(each) for each in records]) for what, of in curves.items()}
                 for what, found in bands.items():
                     rows.setdefault(row, {}).setdefault(what, {})[label] = found
                 ends = [_end(found) for found in bands.values()]
-                lines.append(Line(f"{row}: {label}", [str(len(records)), *ends]))
+                lines.append(Row(f"{row}: {label}", [str(len(records)), *ends]))
         columns = ["seeds", "A_T", "F_T"]
         draw = partial(plots.over_tasks_grid, rows=rows)
         notes = ["± is the standard error over seeds."]
-        return Shown([Sheet(columns, lines, notes=notes)], _picture(self.name, draw, self.caption, rows))
+        return Shown([Table(columns, lines, notes=notes)], _picture(self.name, draw, self.caption, rows))
 
 
 @dataclass(frozen=True)
@@ -337,7 +336,7 @@ class Depths(PerNetwork):
                 panels.setdefault(place.column.label, {})[place.network_name] = found
         draw = partial(plots.depths, panels=panels, y_label="A_T")
         caption = "Accuracy over the number of last layers, k; the ring is the best by test accuracy."
-        return Shown(shown.sheets, _picture(self.printed, draw, caption, panels))
+        return Shown(shown.tables, _picture(self.printed, draw, caption, panels))
 
 
 def _layers(runner: Runner, network: str) -> list[Spec]:

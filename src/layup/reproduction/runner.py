@@ -66,6 +66,19 @@ class Job:
             return [self.spec]
         return [self.spec.having(**{SWEPT[self.spec.method]: depth}) for depth in self.depths]
 
+    def title(self, config: ReproductionConfig) -> str:
+        """The run in a line."""
+        spec = self.spec
+        words = [self.column.label, spec.setting, spec.method, config.networks[spec.network or ""]]
+        words += [spec.adapter] if spec.adapter else []
+        words += [f"{name}={value}" for name, value in spec.options]
+        if self.depths:
+            first, last = self.depths[0], self.depths[-1]
+            words.append(f"{SWEPT[spec.method]} {first}{f' … {last}' * (last > first)}")
+        words += [f"{spec.tasks} tasks"] if spec.tasks else []
+        words += [f"{spec.per_class} a class"] if spec.per_class else []
+        return ", ".join([*words, f"seed {spec.seed}"])
+
 
 def jobs_of(wanted: Iterable[tuple[Column, Spec]]) -> list[Job]:
     """The runs that give all of these; one for all depths of the same.

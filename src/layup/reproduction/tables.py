@@ -11,14 +11,15 @@ from layup.reproduction.config import Column
 from layup.reproduction.paper import PRINTED, gap_closed
 from layup.reproduction.results import Place, Results, chosen_of, interval
 from layup.reproduction.runner import Missing, Runner, Wanted, first_line
-from layup.reproduction.sheets import DASH, Cell, Line, Sheet, Shown, whole_percent
+from layup.reproduction.shown import Cell, Shown, whole_percent
 from layup.reproduction.spec import NETWORKS, PLAIN, Spec
+from layup.tables import DASH, Row, Table
 
 BOUND = "Joint FT (full)"
 
 
 @dataclass(frozen=True)
-class Row:
+class PaperRow:
     """A row of a table: its label in the paper, the runs of which the best is shown, and where it belongs.
 
     own: whether it is not in the paper.
@@ -41,7 +42,7 @@ class BestOf:
 
     printed: str
     setting: str
-    rows: tuple[Row, ...]
+    rows: tuple[PaperRow, ...]
     choose: bool = False
     baselines: tuple[str, ...] = ()
     same: tuple[tuple[Spec, Spec], ...] = ()
@@ -60,7 +61,7 @@ class BestOf:
             (row.label, column): self.cell(results, row, column) for row in self.rows for column in columns
         }
         lines = [
-            Line(
+            Row(
                 f"{row.label} (ours)" if row.own else row.label,
                 [
                     *(cells[row.label, column] for column in columns),
@@ -76,9 +77,9 @@ class BestOf:
         theirs = _printed_columns(results, self.printed)
         headings = [*(column.label for column in columns), *theirs]
         notes += _stars(printed.starred) if theirs else []
-        return Shown([Sheet(headings, lines, notes=notes, printed=len(theirs))])
+        return Shown([Table(headings, lines, notes=notes, extra=len(theirs))])
 
-    def cell(self, results: Results, row: Row, column: Column) -> Cell:
+    def cell(self, results: Results, row: PaperRow, column: Column) -> Cell:
         """The best run of a row on a dataset, and beside it the chosen one."""
         paper = _paper_value(results, self.printed, row.label, column)
         found = {spec: each for spec in row.specs if (each := results.interval(column, spec)) is not None}
@@ -97,7 +98,7 @@ class BestOf:
 
     def _gap_line(
         self, results: Results, columns: Sequence[Column], cells: dict[tuple[str, Column], Cell]
-    ) -> Line:
+    ) -> Row:
         """How much of the gap between the best other method and joint training LayUP closes."""
 
         def share(values: dict[str, float | None], complete: bool) -> str:
@@ -122,7 +123,7 @@ class BestOf:
         if not results.config.like_paper:
             rows = ({name: printed.rows[name].get(column) for name in names} for column in printed.columns)
             found += [share(row, complete=False) for row in rows]
-        return Line("gap to joint FT that LayUP closes, from the best other", found, "Share of the gap")
+        return Row("gap to joint FT that LayUP closes, from the best other", found, "Share of the gap")
 
     def _choices(self, results: Results, columns: Sequence[Column]) -> list[str]:
         if not self.choose:
@@ -176,7 +177,7 @@ class PerNetwork:
     """
 
     printed: str
-    rows: tuple[Row, ...]
+    rows: tuple[PaperRow, ...]
     setting: str = "cil"
     both: bool = False
 
@@ -199,21 +200,19 @@ class PerNetwork:
             if row.own and all(cell.missing for cell in cells):
                 continue  # depths that no network has
             label = f"{row.label} (ours)" if row.own else row.label
-            lines.append(
-                Line(label, [*cells, *_printed_cells(results, self.printed, row.label)], row.section)
-            )
+            lines.append(Row(label, [*cells, *_printed_cells(results, self.printed, row.label)], row.section))
         labels = [place.column.label if results.config.like_paper else place.label for place in places]
         theirs = _printed_columns(results, self.printed)
-        return Shown([Sheet([*labels, *theirs], lines, printed=len(theirs))])
+        return Shown([Table([*labels, *theirs], lines, extra=len(theirs))])
 
-    def _rows(self, runner: Runner) -> list[Row]:
+    def _rows(self, runner: Runner) -> list[PaperRow]:
         """Those of as many tasks as there are in this config."""
         return [row for row in self.rows if row.specs[0].tasks in (None, *runner.config.task_counts)]
 
     def _networks(self, runner: Runner) -> tuple[str, ...]:
         return NETWORKS[::-1] if self.both and not runner.config.like_paper else (PLAIN,)
 
-    def _cell(self, results: Results, row: Row, place: Place) -> Cell:
+    def _cell(self, results: Results, row: PaperRow, place: Place) -> Cell:
         paper = _paper_value(results, self.printed, row.label, place.column)
         spec = row.specs[0].on(place.network)
         found = results.found(place.column, spec)
@@ -248,13 +247,13 @@ class Datasets:
                     f"{ours:,}" + _beside(ours, paper.get(name))
                     for ours, name in zip(sizes, printed.columns, strict=True)
                 ]
-            lines.append(Line(column.label, cells, "Here" if not results.config.like_paper else ""))
+            lines.append(Row(column.label, cells, "Here" if not results.config.like_paper else ""))
         if not results.config.like_paper:
             lines += [
-                Line(name, [f"{row[each]:,.0f}" for each in printed.columns], "The paper's")
+                Row(name, [f"{row[each]:,.0f}" for each in printed.columns], "The paper's")
                 for name, row in printed.rows.items()
             ]
-        return Shown([Sheet(printed.columns, lines)])
+        return Shown([Table(printed.columns, lines)])
 
 
 def _beside(ours: int, paper: float | None) -> str:
