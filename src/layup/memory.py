@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from layup.errors import MemoryShortage
+from layup.formats import size_of
 
 PROC = Path("/proc")
 CGROUPS = Path("/sys/fs/cgroup")
@@ -73,19 +74,6 @@ def available() -> int | None:
     """
     found = [*_free(), *_left_by_limits()]
     return max(0, min(found)) if found else None
-
-
-def size_of(count: float) -> str:
-    """Bytes as people say them.
-
-    >>> size_of(22_500_000)
-    '22.5 MB'
-    """
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if count < 1000 or unit == "GB":
-            return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
-        count /= 1000
-    raise AssertionError
 
 
 def _free() -> Iterator[int]:

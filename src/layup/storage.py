@@ -34,7 +34,7 @@ from safetensors import SafetensorError, safe_open
 
 from layup import locks, memory
 from layup.errors import DamagedFileError, InputError, NewerFormatError, StorageError
-from layup.texts import brief
+from layup.formats import brief
 
 FORMAT = 2
 """The file format this version writes, and the latest that it reads. Since 2, a model may hold an adapter."""

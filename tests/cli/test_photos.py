@@ -26,7 +26,7 @@ from rich.console import Console
 from commands import Result
 from layup import FeatureCache, FirstSession, LayUP, __version__, memory, storage
 from layup.cli import console
-from layup.texts import has_controls
+from layup.formats import has_controls
 from photos import counts_in, digits, name, write_photos
 
 NANO = ("--backbone", "vit-nano", "--lam", "1")

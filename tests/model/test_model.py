@@ -42,9 +42,9 @@ from layup.errors import (
     UnknownNameError,
 )
 from layup.features.spool import Spool
+from layup.formats import has_controls
 from layup.images import open_image
 from layup.model.forecasts import learning
-from layup.texts import has_controls
 from layup.tuning.adaptation import adapt
 
 import timm  # isort: skip  # after layup, which mends torchvision
