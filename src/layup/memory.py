@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from layup.errors import MemoryShortage
+from layup.errors import NotEnoughMemoryError
 from layup.formats import size_of
 
 PROC = Path("/proc")
@@ -60,7 +60,7 @@ def require(forecast: Forecast, what: str) -> None:
     largest = max(forecast.parts, key=lambda part: forecast.parts[part])
     fitting = [words for words, other in forecast.instead.items() if other.fits]
     advice = f"What would fit: {', or '.join(fitting)}" if fitting else "Use a machine that has more"
-    raise MemoryShortage(
+    raise NotEnoughMemoryError(
         f"{what} would take about {size_of(forecast.total)} of memory, {size_of(forecast.parts[largest])} of "
         f"it for {largest}, and {size_of(free)} are free. {advice}."
     )
