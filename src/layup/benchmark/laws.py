@@ -1,9 +1,9 @@
 """The laws that every learner obeys, each in one sentence, to be checked on any method, also one of your own.
 
 A law is a function of a method, what it works with, and a small world of real images; it raises
-`LawBrokenError` if it sees the method break it. `check` checks all. A method opts out of a law in the open, by name and with a
-reason: `Method.exempt`. Two laws are about the algebra of sums, and so are checked at a given λ where the
-method has one: a λ that is searched depends on the last lesson.
+`LawBrokenError` if it sees the method break it. `check` checks all. A method opts out of a law in the open,
+by name and with a reason: `Method.exempt`. Two laws are about the algebra of sums, and so are checked at a
+given λ where the method has one: a λ that is searched depends on the last lesson.
 """
 
 from __future__ import annotations
