@@ -347,4 +347,3 @@ def _units(rows: Rows) -> Rows:
 
 def _ratio(total: float, pairs: int) -> float:
     return total / pairs if pairs else math.nan
-
