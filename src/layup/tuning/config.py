@@ -10,6 +10,7 @@ from typing import Any, Literal, Self, TypeAlias, TypedDict, Unpack, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from layup import sampling
 from layup.adapters import ADAPTERS, AdaptedBackbone, Adapter, adapter_from, usual_adapter
 from layup.backbones import Backbone, Preprocessing
 from layup.errors import InputError
@@ -225,25 +226,20 @@ def preprocessed(own: Preprocessing, way: Way) -> Preprocessing:
 
 
 def split(targets: NDArray[np.int64], share: float, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Places to train on and to hold out: the share of every class, at least one, but never its last one.
+    """Indices to train on and to hold out: the share of every class, at least one, but never its last one.
 
     >>> training, held_out = split(np.array([0, 0, 0, 0, 1, 1, 2]), 0.25, seed=0)
     >>> len(training), len(held_out)
     (5, 2)
     """
     rng = np.random.default_rng(seed_of(seed, "split"))
-    training, held_out = [], []
-    for target in np.unique(targets):
-        places = rng.permutation(np.flatnonzero(targets == target))
-        count = min(max(1, round(share * len(places))), len(places) - 1)
-        held_out.append(places[:count])
-        training.append(places[count:])
-    if not sum(map(len, held_out)):
+    training, held_out = sampling.split(targets.tolist(), share, lambda _: rng)
+    if not len(held_out):
         raise InputError(
             "A backbone cannot be adapted to classes of one image each: none can be held out to see when to "
             "stop. Learn more images of a class in the first session, or learn without an adapter."
         )
-    return np.sort(np.concatenate(training)), np.sort(np.concatenate(held_out))
+    return training, held_out
 
 
 Wanted: TypeAlias = str | Adapter | FirstSession | None
