@@ -435,7 +435,12 @@ def test_a_record_has_all_that_is_needed_to_repeat_it(make, nano):
         "per_class": 4,
         "batch": None,
         "seed": 7,
-        "backbone": {"name": "vit-nano", "fingerprint": nano.fingerprint, "pixels": [64, 64]},
+        "backbone": {
+            "name": "vit-nano",
+            "fingerprint": nano.fingerprint,
+            "pixels": [64, 64],
+            "engine": "eager",
+        },
         "adapter": SESSION.to_dict(),
         "preset": "official",
         "method": "layup",

@@ -541,9 +541,7 @@ def test_only_sequential_training_can_learn_from_a_stream(method, setup):
 @every_method
 def test_divergence_is_one_sentence(method, setup, tmp_path):
     wild = replace(method, learning_rate=1e36)
-    says = (
-        rf"^'{method.name}' diverged in lesson 1: the loss is not finite.*below 1e\+36\.$"
-    )
+    says = rf"^'{method.name}' diverged in lesson 1: the loss is not finite.*below 1e\+36\.$"
     with pytest.raises(DivergedError, match=says):
         learned(wild, replace(setup, scratch=tmp_path / "lesson"), FIRST)
 
