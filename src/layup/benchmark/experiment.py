@@ -15,12 +15,12 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
 from shutil import rmtree
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -122,7 +122,7 @@ def accuracies(
 
 @dataclass(frozen=True)
 class Experiment:
-    """A method on a scenario, whose records are kept in a folder.
+    """A method on a scenario, whose records are kept in a folder; made by `Experiment.of`, or by a `RunSpec`.
 
     session: how to adapt the backbone on the first task, if at all.
     preset: "default", "paper" or "official", see `layup.tuning.config`; it decides how images are made ready.
@@ -132,23 +132,34 @@ class Experiment:
     method: Method
     backbone: Backbone
     folder: Path
-    session: FirstSession | None = None
-    preset: str = "default"
-    reading: Reading = field(default_factory=Reading)
+    session: FirstSession | None
+    preset: str
+    reading: Reading
 
-    def __post_init__(self) -> None:
-        if self.session is not None and self.scenario.setting == "ocl":
+    @classmethod
+    def of(
+        cls,
+        scenario: Scenario,
+        method: Method,
+        backbone: Backbone,
+        folder: str | Path,
+        session: FirstSession | None = None,
+        preset: str = "default",
+        reading: Reading | None = None,
+    ) -> Self:
+        """The experiment with every choice made that these leave open; raises where it cannot be."""
+        if session is not None and scenario.setting == "ocl":
             raise InputError(
                 "A backbone cannot be adapted in the online setting: that takes several passes over the "
                 "first task, and a stream has but one. Leave the adapter out, or use the setting 'cil'.",
                 about="adapter",
             )
-        if self.session is not None and isinstance(self.session.adapter, str):
-            chosen = replace(self.session, adapter=usual_adapter(self.backbone.network))
-            object.__setattr__(self, "session", chosen)
-        if self.method.at_once:
-            object.__setattr__(self, "scenario", self.scenario.at_once())
-        object.__setattr__(self, "method", self.method.settled(self.setup))
+        if session is not None and isinstance(session.adapter, str):
+            session = replace(session, adapter=usual_adapter(backbone.network))
+        if method.at_once:
+            scenario = scenario.at_once()
+        found = cls(scenario, method, backbone, Path(folder), session, preset, reading or Reading())
+        return replace(found, method=method.settled(found.setup))
 
     @property
     def setup(self) -> Setup:

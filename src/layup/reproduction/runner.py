@@ -133,7 +133,7 @@ class Laboratory:
             self._require_fit(session, spec)
         scenario = scenario_of(dataset, spec, official=world.preset == "official")
         method = self.method(job)
-        return Experiment(scenario, method, network, self.folder, session, world.preset, self.reading)
+        return Experiment.of(scenario, method, network, self.folder, session, world.preset, self.reading)
 
     def _require_fit(self, session: FirstSession, spec: Spec) -> None:
         """Refuse an adapter that the network has no place for, before anything is read."""
