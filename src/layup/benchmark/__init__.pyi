@@ -10,7 +10,7 @@ from .experiment import Experiment as Experiment, prepared as prepared, run_task
 from .pictures import figures as figures
 from .results import Record as Record, Step as Step, find_records as find_records
 from .run_names import short_dataset as short_dataset
-from .run_spec import RunSpec as RunSpec, run as run
+from .run_spec import NO_ADAPTER as NO_ADAPTER, RunSpec as RunSpec, run as run
 from .scenarios import (
     SETTINGS as SETTINGS,
     STREAM_BATCH as STREAM_BATCH,
