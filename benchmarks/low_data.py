@@ -39,7 +39,7 @@ def records(
 ) -> dict[str, Record]:
     scenario = class_incremental(dataset, 1, seed, per_class=per_class)
     reading: Reading = {"cache": FeatureCache(HERE / "cache")}
-    experiment = Experiment.of(scenario, method, backbone, HERE / "low-data", reading=reading)
+    experiment = Experiment(scenario, method, backbone, HERE / "low-data", reading=reading)
     *_, done = experiment.go()
     return done
 

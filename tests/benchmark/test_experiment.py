@@ -110,7 +110,7 @@ def make(nano, features, tmp_path):
             chosen = method_from(method, known if method == "nmc" else {"k": k, **known})
         backbone = rest.pop("backbone", nano)
         scenario = class_incremental(few_digits()) if scenario is None else scenario
-        return Experiment.of(scenario, chosen, backbone, folder, reading={"cache": cache}, **rest)
+        return Experiment(scenario, chosen, backbone, folder, reading={"cache": cache}, **rest)
 
     return made
 
@@ -628,7 +628,7 @@ def test_what_does_not_decide_the_numbers_does_not_make_another_run(make, nano, 
         make(balance=False),
         make(scenario=cut(tasks=5, seed=1993, shuffled=True)),
         make(backbone=load_backbone("vit-nano")),
-        Experiment.of(cut(usual), method_from("layup", {"k": 2}), nano, tmp_path, reading={"workers": 2}),
+        Experiment(cut(usual), method_from("layup", {"k": 2}), nano, tmp_path, reading={"workers": 2}),
     ):
         assert same.paths[""].name == plain
     assert make(k=6).paths == make(k=None).paths
@@ -1022,7 +1022,7 @@ KILLINGS = {
 def to_be_killed(folder, killing, nano):
     """The experiment, the same in every process."""
     method = DepthsMethod((1, 2)) if killing.method == "depths" else method_from("layup", {"k": 1})
-    return Experiment.of(cut(), method, nano, folder, killing.session)
+    return Experiment(cut(), method, nano, folder, killing.session)
 
 
 def kill_all(folder):

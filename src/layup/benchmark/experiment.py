@@ -20,7 +20,7 @@ from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
 from shutil import rmtree
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
@@ -120,34 +120,26 @@ def accuracies(
     )
 
 
-@dataclass(frozen=True)
 class Experiment:
-    """A method on a scenario, whose records are kept in a folder; made by `Experiment.of`, or by a `RunSpec`.
+    """A method on a scenario, whose records are kept in a folder.
+
+    What is left open is resolved at once: the adapter that suits the backbone, one task for a method that
+    learns all of them jointly, and the method's own options.
 
     session: how to adapt the backbone on the first task, if at all.
     preset: "default", "paper" or "official", see `layup.tuning.config`; it decides how images are made ready.
     """
 
-    scenario: Scenario
-    method: Method
-    backbone: Backbone
-    folder: Path
-    session: FirstSession | None
-    preset: str
-    reading: Reading
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         scenario: Scenario,
         method: Method,
         backbone: Backbone,
-        folder: str | Path,
+        folder: Path,
         session: FirstSession | None = None,
         preset: str = "default",
         reading: Reading | None = None,
-    ) -> Self:
-        """The experiment with every choice made that these leave open; raises where it cannot be."""
+    ) -> None:
         if session is not None and scenario.setting == "ocl":
             raise InputError(
                 "A backbone cannot be adapted in the online setting: that takes several passes over the "
@@ -156,10 +148,10 @@ class Experiment:
             )
         if session is not None and isinstance(session.adapter, str):
             session = replace(session, adapter=usual_adapter(backbone.network))
-        if method.at_once:
-            scenario = scenario.at_once()
-        found = cls(scenario, method, backbone, Path(folder), session, preset, reading or Reading())
-        return replace(found, method=method.settled(found.setup))
+        self.scenario = scenario.at_once() if method.at_once else scenario
+        self.backbone, self.folder, self.session, self.preset = backbone, folder, session, preset
+        self.reading = Reading() if reading is None else reading
+        self.method = method.settled(self.setup)
 
     @property
     def setup(self) -> Setup:

@@ -33,6 +33,13 @@ def figures(
     over seeds, shades the standard error. Each dataset and setting has a folder of its own, if there are
     several.
 
+    >>> import tempfile
+    >>> from layup.benchmark import RunSpec, run
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     records = run(RunSpec("digits", method="nmc", backbone="vit-nano", sample=(4, 3)), folder)
+    ...     [path.name for path in figures(records, folder)]
+    ['over-tasks.png', 'confusion-nmc.png', 'per-class-nmc.png']
+
     Args:
         records: of finished runs.
         folder: where the pictures go.

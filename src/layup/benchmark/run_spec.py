@@ -110,7 +110,7 @@ class RunSpec:
         backbone = self.load_backbone() if backbone is None else backbone
         scenario = self.scenario(dataset)
         session = self.first_session(scenario.setting)
-        return Experiment.of(scenario, method, backbone, folder, session, self.preset, reading)
+        return Experiment(scenario, method, backbone, Path(folder), session, self.preset, reading)
 
     @property
     def method_name(self) -> str:

@@ -411,7 +411,7 @@ def few(counts=(6, 4), digits=4, styles=()):
 def test_an_experiment_goes_on_in_the_middle_of_a_task(name, backbone, steps, tmp_path):
     def experiment(folder):
         scenario = class_incremental(few(), 2)
-        return Experiment.of(scenario, QUICK[name], backbone, tmp_path / folder, reading={"cache": False})
+        return Experiment(scenario, QUICK[name], backbone, tmp_path / folder, reading={"cache": False})
 
     def done(records):
         return [(step.accuracies, step.chosen) for record in records.values() for step in record.steps]
