@@ -26,8 +26,9 @@ from layup.reproduction.config import (
     quick_config,
     source_images,
 )
-from layup.reproduction.estimate import estimates
+from layup.reproduction.estimate import estimates, forecast
 from layup.reproduction.introduction import introduction
+from layup.reproduction.page import reproduce
 from layup.reproduction.paper import FOOTNOTES, PRINTED, SAYS
 from layup.reproduction.plan import ITEMS, items_of
 from layup.reproduction.results import Results, held_out
@@ -144,6 +145,57 @@ def test_the_usual_adapter_and_number_of_tasks_are_no_second_run(runner):
     ]
     (job,) = runner.jobs(wanted)
     assert job.depths == (1, 6, 12)
+
+
+# The verb
+
+
+def test_what_is_reproduced_is_a_page(tmp_path):
+    heard = []
+    records = tmp_path / "results"
+    unfinished = reproduce(["table6", "figure2"], tiny_config(), records=records, only_finished=True)
+    assert "It has not been run." in unfinished.to_markdown()
+    assert not list(records.glob("*.json"))
+    page = reproduce(["figure2", "table6"], tiny_config(), records=records, reading=QUIET, say=heard.append)
+    assert [section.name for section in page.sections] == ["table6", "figure2"]
+    assert page.sections[1].says == SAYS["figure2"]
+    titles = [line.partition(" seed")[0] for line in heard]
+    assert titles == [
+        *["[1/2] digits, cil, ridge, vit-nano, layer 1 … 12, 4 tasks,"] * 2,
+        "[2/2] digits, cil, ridge, vit-nano, layer 1 … 12, 4 tasks,",
+    ]
+    assert [line.rpartition(": ")[2] for line in heard] == ["running", "finished", "finished before"]
+    assert "data:image/svg+xml" in page.to_html()
+    again = reproduce(["figure2", "table6"], tiny_config(), records=records, only_finished=True)
+    assert again.to_markdown() == page.to_markdown()
+
+
+def test_a_forecast_has_a_row_for_each_run_and_runs_nothing(tmp_path):
+    table = forecast(["figure2"], tiny_config(), records=tmp_path / "results")
+    assert [row.label.split(", ")[2] for row in table.rows] == ["ridge", "ridge"]
+    assert table.notes[0].startswith("2 of 2 runs are to be done, 0 cannot be: 48 images to read")
+    assert not (tmp_path / "results").exists()
+
+
+def test_what_cannot_be_is_refused_before_anything_is_run(tmp_path):
+    with pytest.raises(InputError, match="no folder 'nowhere'"):
+        reproduce(["figure4"], tiny_config(source="folder:nowhere"), records=tmp_path / "results")
+    with pytest.raises(InputError, match="Did you mean 'figure4'"):
+        reproduce(["figur4"], tiny_config(), records=tmp_path / "results")
+    with pytest.raises(InputError, match="Did you mean 'paper'"):
+        tiny_config(preset="papr")
+    with pytest.raises(InputError, match="Did you mean 'slca'"):
+        tiny_config(without=("slcaa",))
+    assert not (tmp_path / "results").exists()
+
+
+def test_errors_of_the_library_name_no_flags(tmp_path):
+    for make in (local_config, quick_config):
+        with pytest.raises(InputError) as nowhere:
+            make(tmp_path / "nowhere")
+        with pytest.raises(InputError) as empty:
+            make(tmp_path)
+        assert "--" not in f"{nowhere.value} {empty.value}"
 
 
 # Configurations
