@@ -26,7 +26,6 @@ NOT_YET_SHORT = {"photos.py", "reproduce.py"}
 NOT_YET_WITHOUT_FLAGS = {
     "features/extract.py",
     "model/image_model.py",
-    "tuning/adaptation.py",
 }
 """Files that are being rewritten: delete these two lists when they are."""
 
