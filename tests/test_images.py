@@ -24,8 +24,8 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from PIL import Image, features
 
 from layup.errors import BadImageError, InputError
+from layup.formats import has_controls, printable
 from layup.images import class_folders, find_images, image_digest, open_image
-from layup.texts import has_controls, printable
 
 RNG = np.random.default_rng(0)
 PHOTO = RNG.integers(0, 256, (24, 32, 3), np.uint8)

@@ -9,9 +9,9 @@
     │   └── ForgetError                 asked to forget what was never learned
     ├── ConsentError                    a file asks for a backbone that nobody has allowed
     ├── DivergedError                   training went wrong
-    ├── MemoryShortage                  what was asked would not fit into memory
     ├── MismatchError                   two things that do not belong together
     ├── MissingPackageError             an optional package is not installed
+    ├── NotEnoughMemoryError            what was asked would not fit into memory
     ├── TaskOverError                   images of a task were read after it was over
     └── StorageError                    a file that cannot be read or written
         ├── DamagedFileError            the file is not what it says it is
@@ -63,16 +63,16 @@ class DivergedError(LayupError):
     """Training gave something that is not a number."""
 
 
-class MemoryShortage(LayupError):
-    """What was asked would not fit into memory, so that it was not begun."""
-
-
 class MismatchError(LayupError):
     """Two things that do not belong together, such as models of two backbones."""
 
 
 class MissingPackageError(LayupError):
     """An optional package is not installed."""
+
+
+class NotEnoughMemoryError(LayupError):
+    """What was asked would not fit into memory, so that it was not begun."""
 
 
 class TaskOverError(LayupError):

@@ -26,7 +26,7 @@ import numpy.typing as npt
 from PIL import ExifTags, Image, UnidentifiedImageError
 
 from layup.errors import BadImageError, InputError
-from layup.texts import has_controls, printable
+from layup.formats import has_controls, printable
 
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "AVIF", "HEIF", "ICO")
 """The file formats that are tried. Not all that Pillow knows: its EPS reader, for one, starts Ghostscript,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Generic, TypeVar
 
 from layup.errors import UnknownNameError
-from layup.texts import brief
+from layup.formats import brief
 
 T = TypeVar("T")
 

@@ -34,7 +34,7 @@ from layup.benchmark.datasets import (
 from layup.benchmark.datasets.dataset import Contents
 from layup.benchmark.datasets.folders import read_parts, split
 from layup.errors import InputError, UnknownNameError
-from layup.texts import has_controls
+from layup.formats import has_controls
 
 NAMES = (
     "cifar100",

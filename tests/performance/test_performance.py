@@ -21,7 +21,7 @@ from layup.performance.literal import LiteralClassifier
 from layup.performance.oracle import Oracle
 from layup.performance.point import Point, Size
 from layup.performance.protocol import LiteralLearner
-from layup.performance.report import filled, markdown, share
+from layup.performance.report import filled, markdown
 from layup.performance.sample import DECAY, Population
 from layup.performance.search import Case
 from layup.performance.timing import Ratio, Work, interleaved, ratio
@@ -373,10 +373,6 @@ def test_a_point_that_cannot_be_measured_is_a_sentence(monkeypatch):
 
 
 # Reports
-
-
-def test_shares_are_not_rounded_up():
-    assert [share(value) for value in (0.99999, 0.5, 0.0)] == ["99.99 %", "50 %", "0 %"]
 
 
 def test_only_marked_places_of_a_page_are_filled():

@@ -18,8 +18,8 @@ from layup.adapters.transformers import has_reachable_mlps
 from layup.adapters.vpt import VPT
 from layup.backbones import Backbone, Preprocessing
 from layup.errors import InputError
+from layup.formats import brief
 from layup.registry import Registry, unknown_name
-from layup.texts import brief
 
 ADAPTERS: Registry[Adapter] = Registry("adapter")
 for _adapter in (AdaptFormer, SSF, VPT, LoRA, Full):

@@ -21,8 +21,8 @@ from layup.backbones.passes import Passes
 from layup.backbones.pooling import Pooling, first_tensor
 from layup.backbones.preprocessing import Preprocessing
 from layup.errors import InputError, LayupError
+from layup.formats import has_controls
 from layup.memory import Forecast, require
-from layup.texts import has_controls
 
 NETWORK = ""  # the name of the network among its own modules, as torch has it
 HEAD = "head"  # the name of the embedding where it counts as a layer of its own

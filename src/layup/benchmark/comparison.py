@@ -24,8 +24,8 @@ from layup.benchmark.metrics import Band, Curve
 from layup.benchmark.results import Record
 from layup.benchmark.run_names import facts_of, labels, natural_order, short_dataset, without_seeds
 from layup.errors import InputError, MismatchError
+from layup.formats import csv_text
 from layup.registry import unknown_name
-from layup.texts import csv_text
 
 Over = Literal["seeds", "images"] | None
 

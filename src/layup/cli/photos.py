@@ -23,6 +23,7 @@ from layup.cli.options import (
     number_or_rule,
 )
 from layup.errors import InputError, StorageError
+from layup.formats import duration
 
 if TYPE_CHECKING:
     from layup.model import Answers, LayUP
@@ -408,7 +409,7 @@ def demo(
     plots.curves(picture, series, "Ten digits, learned two at a time", "average accuracy")
     models[list(models)[-1]].save(model)
     examples = save_examples(out / "images", digits_tasks()[0])
-    console.say(f"Done in {time.monotonic() - started:.0f} s. Picture: {picture}. Model: {model}. Try:")
+    console.say(f"Done in {duration(time.monotonic() - started)}. Picture: {picture}. Model: {model}. Try:")
     console.say(f"  layup predict {model} {examples[0].parent}")
 
 

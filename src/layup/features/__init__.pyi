@@ -1,10 +1,12 @@
 from .cache import FeatureCache as FeatureCache, NoCache as NoCache
 from .extract import (
     EMBEDDING as EMBEDDING,
-    BadImage as BadImage,
     Extractor as Extractor,
     FeatureSource as FeatureSource,
     Rows as Rows,
+)
+from .reader import (
+    BadImage as BadImage,
     Survey as Survey,
     in_batches as in_batches,
     read_ahead as read_ahead,

@@ -24,12 +24,12 @@ from layup.algebra import Floats, GramStatistics, SumsClassifier
 from layup.backbones import Backbone, elsewhere, load_backbone
 from layup.errors import BadImageError, ConsentError, ForgetError, InputError, MismatchError
 from layup.features import BadImage, Extractor, FeatureCache, FeatureSource, NoCache, Rows, Spool
+from layup.formats import brief, has_controls
 from layup.images import ImageSource, is_encoded, require_one_label_each
 from layup.memory import Forecast
 from layup.model import forecasts
 from layup.model.file import KIND, TUNED, read_model, require_sound
 from layup.model.turns import Turn, all_turns, in_turn, made_once
-from layup.texts import brief, has_controls
 from layup.tuning import FirstSession, Wanted, adapt
 
 logger = logging.getLogger(__name__)

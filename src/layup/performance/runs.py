@@ -10,8 +10,9 @@ from pathlib import Path
 
 from layup.benchmark import Experiment, RunSpec
 from layup.benchmark.methods import ONLY
+from layup.formats import floored_percent, seconds
 from layup.performance.protocol import literal, ours, sampled
-from layup.performance.report import Report, agreement, seconds, share, spread_note, times
+from layup.performance.report import Report, agreement, spread_note, times
 from layup.performance.timing import Ratio, Work, interleaved, ratio
 from layup.progress import progress_bar
 
@@ -110,7 +111,7 @@ def report(rows: Sequence[RunRow]) -> Report:
             seconds(row.again.second_seconds),
             times(row.again),
             f"{row.literal_accuracy:.3f}, {row.accuracy:.3f}",
-            share(row.as_literal),
+            floored_percent(row.as_literal),
         ]
         for row in rows
     ]

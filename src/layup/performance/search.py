@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from layup.algebra import FIRST_LAMBDA, GramStatistics, RidgeClassifier, search_lambda
+from layup.formats import floored_percent, seconds
 from layup.performance.literal import LiteralClassifier
 from layup.performance.oracle import ENOUGH, Oracle
-from layup.performance.report import Report, agreement, seconds, share, spread_note, times
+from layup.performance.report import Report, agreement, spread_note, times
 from layup.performance.sample import Labels, Population, Rows
 from layup.performance.timing import Ratio, Work, interleaved, ratio
 from layup.progress import progress_bar
@@ -208,7 +209,7 @@ def report(rows: Sequence[SearchRow]) -> Report:
                 times(row.update),
                 ", ".join(f"{lam:.3g}" for lam in lambdas),
                 f"{row.literal_accuracy:.3f}, {row.accuracy:.3f}",
-                f"{share(row.literal_as_oracle)}, {share(row.as_oracle)}",
+                f"{floored_percent(row.literal_as_oracle)}, {floored_percent(row.as_oracle)}",
             ]
         )
     notes = [

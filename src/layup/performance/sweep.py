@@ -12,8 +12,9 @@ from pathlib import Path
 from layup.backbones import Backbone
 from layup.benchmark import Experiment, RunSpec
 from layup.benchmark.methods import ONLY
+from layup.formats import floored_percent, seconds
 from layup.performance.protocol import Outcome, literal, ours, sampled
-from layup.performance.report import Report, agreement, seconds, share, spread_note, times
+from layup.performance.report import Report, agreement, spread_note, times
 from layup.performance.runs import TASKS
 from layup.performance.timing import Ratio, Work, interleaved, ratio
 from layup.progress import progress_bar
@@ -121,7 +122,7 @@ def report(rows: Sequence[SweepRow]) -> Report:
             f"{row.sweep_passes:,}",
             *(seconds(value) for value in (row.faster.first_seconds, row.faster.second_seconds)),
             times(row.faster),
-            share(row.alike),
+            floored_percent(row.alike),
         ]
         for row in rows
     ]

@@ -38,7 +38,7 @@ COSINE_SCALE = 30.0
 
 @torch.inference_mode(False)  # whatever the caller does
 @torch.enable_grad()
-@torch.random.fork_rng(devices=[])  # whoever else draws numbers is not disturbed: a DataLoader draws one
+@torch.random.fork_rng(devices=[])  # whoever else draws numbers is not disturbed
 def adapt(
     backbone: Backbone,
     images: Sequence[ImageSource],
