@@ -18,14 +18,25 @@
         └── NewerFormatError            the file was written by a later layup
 
 Each message says what was wrong, with the value; what is allowed; what to do.
-The command line prints the message and exits with 1; it never shows a traceback.
+The command line prints the message and exits with 1; it never shows a traceback. What option of a command an
+error is about the message does not say, as programs have none: `about` does, and the command adds the option.
 """
 
 from __future__ import annotations
 
 
 class LayupError(Exception):
-    """The root of every error that layup raises on purpose."""
+    """The root of every error that layup raises on purpose.
+
+    about: the name of the argument that has to be changed, where there is one.
+
+    >>> LayupError("Training went wrong. Use a smaller learning rate.", about="learning_rate").about
+    'learning_rate'
+    """
+
+    def __init__(self, *message: str, about: str | None = None) -> None:
+        super().__init__(*message)
+        self.about = about
 
 
 class InputError(LayupError, ValueError):

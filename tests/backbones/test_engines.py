@@ -265,7 +265,7 @@ def test_cached_features_are_those_of_the_same_engine(tmp_path):
 
 
 def test_methods_that_train_need_the_network_itself():
-    with pytest.raises(InputError, match=r"engine 'folded'.*Leave --engine out"):
+    with pytest.raises(InputError, match=r"engine 'folded'.*Leave the engine out"):
         SequentialMethod().begin(setup_of(tiny().with_engine("folded")))
 
 

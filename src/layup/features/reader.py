@@ -151,7 +151,8 @@ def _lost(how: str) -> LayupError:
     # The system kills them when memory runs out.
     return LayupError(
         f"A process that decodes images {how}, perhaps for want of memory. "
-        "Use fewer of them, or none: workers=0, or --workers 0."
+        "Use fewer of them, or none: workers=0.",
+        about="workers",
     )
 
 

@@ -216,7 +216,7 @@ def report(rows: Sequence[SearchRow]) -> Report:
         spread_note(rows[0].search),
         "Update: search, sums and weights, from features to the first answer.",
         "Literal: 4 folds × 16 λ, each an LU solve in float32. Oracle: the same in float64"
-        + (" (not asked: --check)." if rows[0].oracle_lam is None else "."),
+        + (" (not asked)." if rows[0].oracle_lam is None else "."),
         f"Accuracy and labels: of {ASKED:,} held-out samples of all classes so far.",
     ]
     ratios: dict[str, Ratio] = {}

@@ -246,8 +246,9 @@ class _Tuning(Trainable):
         """The error that says so."""
         return DivergedError(
             f"Adapting diverged in epoch {epoch}: {what} not finite any more. Nothing was learned, and the "
-            f"backbone is as it was. Use a learning rate below {self.session.learning_rate:g} "
-            "(--learning-rate), or learn without an adapter."
+            f"backbone is as it was. Use a learning rate below {self.session.learning_rate:g}, "
+            "or learn without an adapter.",
+            about="learning_rate",
         )
 
 
