@@ -105,6 +105,28 @@ def test_torch_computes_in_the_processes_whatever_was_computed_before():
         torch.set_num_threads(threads)
 
 
+BEGUN = """
+import multiprocessing, sys
+from layup.features.reader import read_ahead
+if __name__ == "__main__":
+    multiprocessing.set_start_method(sys.argv[1])
+    print(list(read_ahead(["a.jpg"], max, [[4, 2], [1], [3, 5]], 2)), multiprocessing.active_children())
+"""
+
+
+@pytest.mark.parametrize("way", ["spawn", "forkserver"])
+def test_processes_begin_in_every_way_that_python_has(way, tmp_path):
+    """Some systems fork none; and Python does so only when asked, from 3.14 on."""
+    (tmp_path / "script.py").write_text(BEGUN)
+    done = subprocess.run(
+        [sys.executable, tmp_path / "script.py", way],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.stdout, done.stderr) == ("[4, 1, 5] []\n", "")
+
+
 # How many processes
 
 

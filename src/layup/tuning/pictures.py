@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from PIL.Image import Image
 from torch import Tensor
 
+import layup.compat  # noqa: F401  # before a transform of torchvision comes out of a pickle
 from layup.features import in_batches, read_ahead
 from layup.images import ImageSource, open_image
 from layup.seeds import seed_of, seeded
