@@ -947,7 +947,9 @@ def test_a_killed_worker_loses_nothing(here, later):
     os.kill(children(process)[0], signal.SIGKILL)
     result = finished(process)
     assert result.code == 1
-    assert re.fullmatch(r"Error: A process that decodes images was killed.* The option is --workers\.\n", result.err)
+    assert re.fullmatch(
+        r"Error: A process that decodes images was killed.* The option is --workers\.\n", result.err
+    )
     assert Path("m.layup").read_bytes() == before
     known = FeatureCache().stats().entries
     assert known % 32 == 0

@@ -19,6 +19,7 @@ from layup.backbones import ENGINES
 from layup.benchmark.methods import METHODS, DepthsMethod, LayersMethod
 from layup.errors import DamagedFileError, InputError, LayupError, NotEnoughMemoryError
 from layup.features.extract import EMBEDDING
+from layup.formats import size_of
 from layup.model import file as model_file
 from layup.model.file import BUILT_IN, CONTENTS, KIND, ModelFile, read_model
 from photos import lesson
@@ -329,7 +330,7 @@ def test_what_an_adapter_takes_is_not_taken_for_sums(
     monkeypatch.setattr(memory, "available", lambda: 1)
     with pytest.raises(NotEnoughMemoryError) as caught:
         LayUP.load(path)
-    assert memory.size_of(10 * sums + 2 * tuned) in str(caught.value)
+    assert size_of(10 * sums + 2 * tuned) in str(caught.value)
 
 
 def test_the_size_of_images_that_an_adapter_asks_for_is_forecast(

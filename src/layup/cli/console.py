@@ -23,7 +23,7 @@ from layup.formats import (
     csv_text,
     json_text,
     printable_lines,
-    size_of as size_of,  # others say so too
+    size_of,
     whole_percent,
 )
 from layup.progress import screen, shown

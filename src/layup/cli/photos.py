@@ -23,7 +23,7 @@ from layup.cli.options import (
     number_or_rule,
 )
 from layup.errors import InputError, StorageError
-from layup.formats import duration
+from layup.formats import duration, size_of
 
 if TYPE_CHECKING:
     from layup.model import Answers, LayUP
@@ -359,7 +359,7 @@ def cache(context: typer.Context) -> None:
     console.facts(
         {
             "file": stats.path,
-            "size": f"{console.size_of(stats.bytes)} of at most {console.size_of(stats.limit)}",
+            "size": f"{size_of(stats.bytes)} of at most {size_of(stats.limit)}",
             "images": f"{stats.entries:,}",
         }
     )
@@ -373,8 +373,8 @@ def clear() -> None:
     store = FeatureCache()
     freed = store.clear()
     if left := store.stats().bytes:
-        raise StorageError(f"'{store.path}' could not be deleted: {console.size_of(left)} are left in it.")
-    console.say(f"Freed {console.size_of(freed)}.")
+        raise StorageError(f"'{store.path}' could not be deleted: {size_of(left)} are left in it.")
+    console.say(f"Freed {size_of(freed)}.")
 
 
 @app.command()

@@ -14,6 +14,7 @@ from layup.cli import console
 from layup.cli.app import app
 from layup.cli.options import AsJson
 from layup.errors import InputError
+from layup.formats import DASH, size_of
 from layup.registry import unknown_name
 
 if TYPE_CHECKING:
@@ -207,9 +208,9 @@ def _number(name: str, value: Measured) -> str:
     from layup.benchmark.comparison import COSTS
 
     if value.mean is None:
-        return "–"
+        return DASH
     if name.endswith(("_bytes", "_memory")):
-        return console.size_of(value.mean)
+        return size_of(value.mean)
     if name.endswith("seconds"):
         return f"{value.mean:,.1f}" if value.mean < 100 else f"{value.mean:,.0f}"
     if name in COSTS:

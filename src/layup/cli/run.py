@@ -14,6 +14,7 @@ from layup.cli import console
 from layup.cli.app import app
 from layup.cli.options import Engine, NoCache, Weights, Workers, given, number_or_rule, option_values
 from layup.errors import InputError
+from layup.formats import size_of
 
 if TYPE_CHECKING:
     from layup.benchmark import Experiment, Record
@@ -215,8 +216,8 @@ def _warn_of_small_cache(experiment: Experiment) -> None:
     limit = FeatureCache().limit_bytes
     if needed > 0.9 * limit:  # it makes room before it is full
         console.remark(
-            f"The features of {images:,} images take {console.size_of(needed)}, and the cache may hold "
-            f"{console.size_of(limit)}: images will pass the network more than once. "
+            f"The features of {images:,} images take {size_of(needed)}, and the cache may hold "
+            f"{size_of(limit)}: images will pass the network more than once. "
             "The variable LAYUP_CACHE_LIMIT sets how much it may hold, such as 50GB."
         )
 

@@ -13,7 +13,7 @@ from layup.benchmark import Record, metrics, plots, short_dataset
 from layup.benchmark.comparison import accuracy_curve, forgetting_curve
 from layup.benchmark.metrics import Band, Interval
 from layup.formats import DASH, percent
-from layup.reproduction import analysis
+from layup.reproduction import analysis, drawings
 from layup.reproduction.characteristics import (
     MEASURES,
     Characteristic,
@@ -72,7 +72,7 @@ class PerLayer:
         )
         headings = [place.label for place in places]
         y_label = "classes better than with the last layer"
-        draw = partial(plots.per_layer, panels=panels, y_label=y_label)
+        draw = partial(drawings.per_layer, panels=panels, y_label=y_label)
         return Shown([Table(headings, lines, notes=[note])], _picture("figure2", draw, y_label, panels))
 
 
@@ -126,7 +126,7 @@ class Integrations:
             for name, words in measures.items()
             for picture in _picture(
                 f"figure3-{name}",
-                partial(plots.compared_bars, panels=panels[name], groups=groups, y_label=words),
+                partial(drawings.compared_bars, panels=panels[name], groups=groups, y_label=words),
                 f"Shared Gram matrix and averaged classifiers: {words}.",
                 panels[name],
             )
@@ -175,7 +175,9 @@ class Characteristics:
         ]
         panels = {
             label: [
-                plots.Point(value, each.best / each.depth, each.place.column.label, each.place.network_name)
+                drawings.Point(
+                    value, each.best / each.depth, each.place.column.label, each.place.network_name
+                )
                 for each in found
                 if (value := getattr(each, name)) is not None
             ]
@@ -196,7 +198,7 @@ class Characteristics:
             _source_note(results),
             *_correlations(found),
         ]
-        draw = partial(plots.against_measures, panels=panels, y_label="best k, as a share of all layers")
+        draw = partial(drawings.against_measures, panels=panels, y_label="best k, as a share of all layers")
         caption = "The best k (by test accuracy) against what the data are like."
         return Shown([Table(columns, lines, notes=notes)], _picture("figure4", draw, caption, panels))
 
@@ -253,7 +255,7 @@ class Universality:
         note = (
             "Classes that k = 6 predicts better than k = 1 after the last task; gains and losses in points."
         )
-        draw = partial(plots.class_shares, changes=changes)
+        draw = partial(drawings.class_shares, changes=changes)
         caption = "Classes that are better, equal and worse with six layers than with the last alone."
         return Shown([Table(columns, lines, notes=[note])], _picture("figure5", draw, caption, changes))
 
@@ -335,7 +337,7 @@ class Depths(PerNetwork):
             found = [results.interval(place.column, spec) for spec in specs]
             if any(found):
                 panels.setdefault(place.column.label, {})[place.network_name] = found
-        draw = partial(plots.depths, panels=panels, y_label="A_T")
+        draw = partial(drawings.depths, panels=panels, y_label="A_T")
         caption = "Accuracy over the number of last layers, k; the ring is the best by test accuracy."
         return Shown(shown.tables, _picture(self.printed, draw, caption, panels))
 

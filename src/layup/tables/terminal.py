@@ -24,10 +24,12 @@ def to_rich(table: Table, most: int | None = None) -> drawing.Table:
         drawn.add_column(shown(heading), justify=side, overflow="fold")  # type: ignore[arg-type]
     left = len(table.rows) if most is None else most
     for part, rows in table.parts:
-        if part and left > 0:
-            drawn.add_section()
+        if left <= 0:
+            break
+        drawn.add_section()
+        if part:
             drawn.add_row(shown(part, "bold"))
-        for row in rows[: max(left, 0)]:
+        for row in rows[:left]:
             cells = (shown(one_line(cell, table), _style(cell)) for cell in row.cells[:width])
             drawn.add_row(shown(row.label), *cells)
         left -= len(rows)
