@@ -829,7 +829,7 @@ def test_the_cosine_head_scores_30_times_the_cosine():
 @pytest.mark.parametrize(("head", "kind"), [("cosine", CosineHead), ("linear", nn.Linear)])
 def test_the_session_says_which_head(backbone, head, kind):
     session = quick("vpt", head=head)
-    given = adaptation._Lesson(IMAGES, LABELS, survey(IMAGES), session)
+    given = adaptation._TaskData(IMAGES, LABELS, survey(IMAGES), session)
     tuning = adaptation._Tuning(session.attach(backbone), session, given)
     assert type(tuning.head) is kind
     assert tuning.head(torch.ones(2, 32)).shape == (2, 3)

@@ -100,8 +100,8 @@ def recipe(**changes):
     return Recipe(**{**values, **changes})
 
 
-def trained(line=None, checkpoint=None, **changes):
-    trainer = Trainer(line or Line(), recipe(**changes))
+def trained(line=None, checkpoint=None, *, scaled=False, **changes):
+    trainer = Trainer(line or Line(), recipe(**changes), scaled=scaled)
     trainer.run("Fitting", progress=False, checkpoint=checkpoint)
     return trainer
 
@@ -163,6 +163,13 @@ def test_it_learns_in_an_epoch_and_rests_after_it_whatever_happens():
     with pytest.raises(Interrupted):
         trained(line)
     assert line.states == ["learning", "resting"] * 2
+
+
+@pytest.mark.parametrize("clip", [None, 0.5])
+def test_gradients_that_are_scaled_up_make_the_same_steps(clip):
+    scaled, plain = trained(scaled=True, clip=clip), trained(clip=clip)
+    assert (state(scaled), scaled.epochs) == (state(plain), plain.epochs)  # by a power of two
+    assert scaled.scaler.get_scale() > 1
 
 
 def test_an_optimizer_that_has_made_steps_goes_on():
@@ -258,6 +265,23 @@ def test_an_interrupted_training_goes_on_as_if_nothing_had_been(kind, accuracies
     assert last.taken == [3, 3, 3]
     assert (trainer.epochs, trainer.kept, state(trainer)) == (whole.epochs, whole.kept, state(whole))
     assert last.kept == whole.trained.kept
+
+
+def test_the_scale_of_gradients_survives_an_interruption(checkpoint):
+    class Steep(Line):
+        def loss(self, inputs, targets):
+            return (
+                super().loss(inputs, targets) * 1e36
+            )  # times the scale it is infinite, until that is halved
+
+    whole = trained(Steep(), scaled=True, optimizer="sgd", rate=lambda epoch: 1e-38)
+    assert whole.scaler.get_scale() < 65536
+    with pytest.raises(Interrupted):
+        trained(Steep(7), checkpoint, scaled=True, optimizer="sgd", rate=lambda epoch: 1e-38)
+    line = Steep()
+    again = trained(line, checkpoint, scaled=True, optimizer="sgd", rate=lambda epoch: 1e-38)
+    assert line.taken == [2, 2, 2, 3, 3, 3]
+    assert (state(again), again.scaler.state_dict()) == (state(whole), whole.scaler.state_dict())
 
 
 def test_a_finished_training_is_not_repeated_and_holds_its_result_alone(checkpoint):

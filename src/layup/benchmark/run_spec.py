@@ -36,7 +36,7 @@ class RunSpec:
     >>> spec = RunSpec("digits", method="nmc", backbone="vit-nano", tasks=2)
     >>> experiment = spec.resolve("results")
     >>> experiment.scenario.setting, [task.classes for task in experiment.scenario.tasks]
-    ('cil', [('4', '2', '7', '6', '0'), ('1', '3', '8', '9', '5')])
+    ('cil', [('4', '2', '7', '6', '0'), ('3', '5', '8', '9', '1')])
 
     Attributes:
         dataset: a name of `DATASETS`, folder:PATH or domains:PATH.

@@ -1,8 +1,8 @@
-"""First-session adaptation (the paper's phase A): tune an adapter on the first lesson, then freeze it.
+"""First-session adaptation (the paper's phase A): tune an adapter on the first task, then freeze it.
 
-A head over the lesson's classes is put on the network's final embedding; adapter and head learn together
+A head over the task's classes is put on the network's final embedding; adapter and head learn together
 with cross-entropy on augmented images, and the head is thrown away. Which epoch is kept, and when to stop,
-a part of the lesson decides that is held out: never other data. It takes epochs × images forward and
+a part of the task's images decides that is held out: never other data. It takes epochs × images forward and
 backward passes, and the tuned values are held five times (gradient, two moments, and the best so far).
 """
 
@@ -72,33 +72,33 @@ def adapt(
     seen = survey(images, workers, progress)
     if seen.bad and (strict or not seen.kept):
         raise BadImageError(seen.bad[0].reason)
-    lesson = _Lesson(images, labels, seen, session)
-    tuning = _Tuning(adapted, session, lesson, workers)
+    data = _TaskData(images, labels, seen, session)
+    tuning = _Tuning(adapted, session, data, workers)
     trainer = tuning.trainer()
     saved = None
     if checkpoint is not None:
-        key = _key(session, backbone, lesson.labels, seen.digests)
+        key = _key(session, backbone, data.labels, seen.digests)
         hint = "Delete it, or name another file."
         saved = Checkpoint(Path(checkpoint), KIND, key, "a first session", hint)
     trainer.run("Adapting", progress=progress, checkpoint=saved)
     return tuning.result(trainer)
 
 
-class _Lesson:
+class _TaskData:
     """The images that can be used, their labels, and which of them to train on and which to hold out."""
 
     def __init__(
         self, images: Sequence[ImageSource], labels: Sequence[str], seen: Survey, session: FirstSession
     ) -> None:
-        self.images = [images[place] for place in seen.kept]
-        self.labels = [labels[place] for place in seen.kept]
+        self.images = [images[index] for index in seen.kept]
+        self.labels = [labels[index] for index in seen.kept]
         self.classes = _require_several(self.labels)
         self.targets = np.searchsorted(self.classes, self.labels)
         self.training, self.held_out = np.arange(len(self.images)), np.arange(0)
         if session.patience is not None:
             self.training, held_out = split(self.targets, session.held_out, session.seed)
-            known = {seen.digests[place] for place in self.training}
-            self.held_out = held_out[[seen.digests[place] not in known for place in held_out]]
+            known = {seen.digests[index] for index in self.training}
+            self.held_out = held_out[[seen.digests[index] not in known for index in held_out]]
             if not len(self.held_out):
                 raise InputError(
                     "All images that could be held out are copies of others. Learn more different images in "
@@ -124,15 +124,13 @@ class _Tuning(Trainable):
     """The adapter and a head, in training."""
 
     def __init__(
-        self, adapted: AdaptedBackbone, session: FirstSession, lesson: _Lesson, workers: int | None = None
+        self, adapted: AdaptedBackbone, session: FirstSession, data: _TaskData, workers: int | None = None
     ) -> None:
-        self.adapted, self.session, self.lesson, self.workers = adapted, session, lesson, workers
+        self.adapted, self.session, self.data, self.workers = adapted, session, data, workers
         self.device = adapted.device
-        self.steps = sum(
-            math.ceil(len(part) / session.batch_size) for part in (lesson.training, lesson.asked)
-        )
+        self.steps = sum(math.ceil(len(part) / session.batch_size) for part in (data.training, data.asked))
         with seeded(session.seed, "head"):
-            self.head = HEADS[session.head](adapted.embedding_width, len(lesson.classes)).to(self.device)
+            self.head = HEADS[session.head](adapted.embedding_width, len(data.classes)).to(self.device)
         self.tuned = adapted.state()
         self.best: dict[str, Tensor] = {}
         # Half precision pays on a GPU only. Where it has no bfloat16, small gradients must be scaled up.
@@ -166,14 +164,14 @@ class _Tuning(Trainable):
         """The training images, at random, augmented."""
         seeds = (self.session.seed, epoch)
         augmentation = self.adapted.preprocessing.augmentation
-        pictures = Pictures(self.lesson.images, self.lesson.targets, augmentation, seeds)
-        return self._read(pictures.shuffled(self.lesson.training, self.session.batch_size, self.workers))
+        pictures = Pictures(self.data.images, self.data.targets, augmentation, seeds)
+        return self._read(pictures.shuffled(self.data.training, self.session.batch_size, self.workers))
 
     def held_out(self) -> Iterator[tuple[Tensor, Tensor]]:
         """Scores of the images that are not trained on, as they are."""
         transform = self.adapted.preprocessing.transform
-        pictures = Pictures(self.lesson.images, self.lesson.targets, transform)
-        plain = pictures.batches(self.lesson.asked, self.session.batch_size, self.workers)
+        pictures = Pictures(self.data.images, self.data.targets, transform)
+        plain = pictures.batches(self.data.asked, self.session.batch_size, self.workers)
         for pixels, targets in self._read(plain):
             with torch.inference_mode():
                 scores = self.head(self.adapted.embed(pixels))
@@ -186,7 +184,7 @@ class _Tuning(Trainable):
             raise LayupError(f"An image changed while the backbone was adapted to it: {error}") from None
 
     def loss(self, inputs: Tensor, targets: Tensor) -> Tensor:
-        """Cross-entropy over the lesson's classes."""
+        """Cross-entropy over the task's classes."""
         with torch.autocast(self.device.type, dtype=self.half, enabled=self.on_gpu):
             embedding = self.adapted.embed(inputs)
         return functional.cross_entropy(self.head(embedding), targets)

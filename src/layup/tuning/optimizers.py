@@ -49,10 +49,10 @@ def annealed(learning_rate: float, epoch: int, epochs: int) -> float:
 
 
 def optimizer_state(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """What an optimizer remembers, by PLACE.NAME, where the places are those of the parameters."""
+    """What an optimizer remembers, by INDEX.NAME, where the index is that of the parameter."""
     return {
-        f"{place}.{name}": value
-        for place, values in optimizer.state_dict()["state"].items()
+        f"{index}.{name}": value
+        for index, values in optimizer.state_dict()["state"].items()
         for name, value in values.items()
         if value is not None
     }
@@ -64,13 +64,13 @@ def load_optimizer_state(optimizer: torch.optim.Optimizer, tensors: Mapping[str,
     Parameters that it knows nothing of begin without a memory. A `ValueError` if it was of other parameters,
     or of another kind of optimizer.
     """
-    known = {str(place): parameter for place, parameter in enumerate(parameters_of(optimizer))}
+    known = {str(index): parameter for index, parameter in enumerate(parameters_of(optimizer))}
     state: dict[int, dict[str, Tensor]] = {}
     for name, tensor in tensors.items():
-        place, _, part = name.partition(".")
-        if place not in known or not _fits(part, tensor, known[place]):
+        index, _, part = name.partition(".")
+        if index not in known or not _fits(part, tensor, known[index]):
             raise ValueError(f"{name} is not what an optimizer of these parameters remembers")
-        state.setdefault(int(place), {})[part] = tensor
+        state.setdefault(int(index), {})[part] = tensor
     parts = SGD_PARTS if isinstance(optimizer, torch.optim.SGD) else ADAM_PARTS
     for number, remembered in state.items():
         if remembered.keys() != parts:
