@@ -227,7 +227,7 @@ def forget(
     console.changes(done.counts, loaded.counts_, "forgotten")
     console.report_bad(done.bad, paths)
     console.knowledge(model, loaded)
-    if loaded.classifier_.needs_samples:
+    if loaded.classifier_.chosen().get("lambda") is not None:
         console.say(f"λ is kept: {loaded.lambda_:g}. What was forgotten may have had a part in choosing it.")
     if loaded.network.adapted:
         console.remark(
