@@ -153,14 +153,14 @@ def plain_fine_tuning(
     rates: list[float],
     *,
     size: int = 4,
-    pace: float = 1.0,
+    lr_multiplier: float = 1.0,
     own: bool = False,
     stream: bool = False,
 ) -> tuple[dict[str, Tensor], dict[str, Tensor], list[float]]:
     """All weights and a head, lesson after lesson: the weights, the head's rows, and the last losses.
 
-    `rates` are the head's in each epoch, `pace` the network's share of it; `own` leaves the scores and rows
-    of classes alone that are not in the lesson, and on a `stream` one Adam serves all lessons.
+    `rates` are the head's in each epoch, `lr_multiplier` the network's share of it; `own` leaves the scores
+    and rows of classes alone that are not in the lesson, and on a `stream` one Adam serves all lessons.
     """
     network = deepcopy(backbone.network).requires_grad_(True)
     rows: dict[str, nn.Parameter] = {}
@@ -182,7 +182,7 @@ def plain_fine_tuning(
         losses = []
         for epoch, rate in enumerate(rates):
             if not stream:
-                optimizer.param_groups[0]["lr"], optimizer.param_groups[1]["lr"] = pace * rate, rate
+                optimizer.param_groups[0]["lr"], optimizer.param_groups[1]["lr"] = lr_multiplier * rate, rate
             total = 0.0
             for chosen, pixels in epoch_of(backbone, images, size, (0, number, epoch)):
                 targets = torch.tensor([trained.index(labels[place]) for place in chosen])

@@ -107,9 +107,17 @@ class Holder:
         return f"process {self.pid} on {host} ({command}), since {since}"
 
 
-# The locks that a thread holds, so that it can take them again. With the process id, as a forked child
-# inherits this list but not the locks.
-_mine = threading.local()
+class _Mine(threading.local):
+    """The locks that a thread holds, so that it can take them again.
+
+    With the process id, as a forked child inherits this list but not the locks.
+    """
+
+    def __init__(self) -> None:
+        self.locks: set[tuple[int, Path]] = set()
+
+
+_mine = _Mine()
 
 
 @contextmanager
@@ -132,7 +140,7 @@ def held(
     ...         Holder.read(Path(folder, "a.lock")).pid == os.getpid()
     True
     """
-    mine: set[tuple[int, Path]] = _mine.__dict__.setdefault("locks", set())
+    mine = _mine.locks
     key = (os.getpid(), file)
     if key in mine:
         yield

@@ -743,7 +743,7 @@ def test_an_unknown_adapter_gets_a_guess() -> None:
         (LoRA(alpha=math.nan), "lora with alpha = nan is impossible. Use a number > 0"),
         (AdaptFormer(dropout=1.5), "adaptformer with dropout = 1.5 is impossible"),
         (AdaptFormer(scale=-1.0), "adaptformer with scale = -1.0"),
-        (Full(pace=0.0), "full with pace = 0.0"),
+        (Full(lr_multiplier=0.0), "full with lr_multiplier = 0.0"),
     ],
 )
 def test_silly_settings_are_refused(adapter: Adapter, message: str) -> None:

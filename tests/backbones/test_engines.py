@@ -133,6 +133,38 @@ def test_a_folded_network_has_no_norm_left_and_the_given_one_all():
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in small.modules())
 
 
+@pytest.mark.parametrize("affine", [True, False])
+@pytest.mark.parametrize("bias", [True, False])
+def test_folded_weights_are_as_exact_as_float32_can_be(affine, bias):
+    torch.manual_seed(0)
+    convolution, norm = nn.Conv2d(3, 64, 3, bias=bias), nn.BatchNorm2d(64, affine=affine)
+    norm.running_mean.normal_(0, 1e3)  # large beside what is left of it
+    norm.running_var.uniform_(1e-6, 1e3)
+    if affine:
+        nn.init.normal_(norm.weight)
+        nn.init.normal_(norm.bias)
+    fused = folded(nn.Sequential(convolution, norm).eval(), torch.zeros(1, 3, 8, 8), [])[0]
+
+    def exact(values, otherwise):
+        return np.full(64, otherwise, np.longdouble) if values is None else values.detach().numpy()
+
+    mean, variance, gamma, beta, offset = (
+        exact(values, otherwise).astype(np.longdouble)
+        for values, otherwise in (
+            (norm.running_mean, 0),
+            (norm.running_var, 0),
+            (norm.weight, 1),
+            (norm.bias, 0),
+            (convolution.bias, 0),
+        )
+    )
+    scale = gamma / np.sqrt(variance + np.longdouble(norm.eps))
+    weight = convolution.weight.detach().numpy().astype(np.longdouble) * scale[:, None, None, None]
+    for found, expected in ((fused.weight, weight), (fused.bias, (offset - mean) * scale + beta)):
+        gap = np.abs(found.detach().numpy() - expected)
+        assert (gap <= np.spacing(np.abs(expected).astype(np.float32)) * 0.5001).all()
+
+
 def test_only_what_serves_nothing_else_is_folded():
     network = mixer().network
     small = folded(network, torch.zeros(1, 3, 12, 12), ["read", "wrapped", "shared", "bare"])

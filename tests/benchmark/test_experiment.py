@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from layup.benchmark.methods.models import ModelLearner
 from PIL import Image
 from torch import nn
 
@@ -29,13 +30,12 @@ from layup.benchmark import experiment
 from layup.benchmark.datasets import Dataset, Part
 from layup.benchmark.experiment import Experiment, prepared, run
 from layup.benchmark.methods import METHODS, DepthsMethod, Learner, Report, Setup, method_class, method_from
-from layup.benchmark.methods.models import ModelLearner
 from layup.benchmark.results import SCHEMA
 from layup.benchmark.scenarios import Scenario, class_incremental, domain_incremental, online
 from layup.errors import DamagedFileError, InputError, StorageError, TaskOverError, UnknownNameError
 from layup.images import image_digest
-from layup.tuning.adaptation import _Checkpoint
 from layup.tuning.config import PRESETS
+from layup.tuning.trainer import Trainer
 from photos import lesson, name
 
 STYLES = ("dark", "bright")
@@ -977,7 +977,7 @@ KILLINGS = {
     "after the record": Killing(((1, storage, "write_text", {"when": is_record, "before": False}),), 0),
     "while tidying up at the end": Killing(((1, experiment, "rmtree", {}),), 0),
     "again and again": Killing(tuple((2, ModelLearner, "learn", {}) for _ in range(4)), 1),
-    "while adapting": Killing(((2, _Checkpoint, "save", {"before": False}),), 5, session=SESSION),
+    "while adapting": Killing(((2, Trainer, "save", {"before": False}),), 5, session=SESSION),
     "after adapting": Killing(((1, ModelLearner, "learn", {"before": False}),), 5, session=SESSION),
     "in the second task after adapting": Killing(((2, ModelLearner, "learn", {}),), 4, session=SESSION),
 }

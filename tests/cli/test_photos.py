@@ -1077,7 +1077,7 @@ def test_tuning_that_was_killed_goes_on(here, ok, monkeypatch):
         with pytest.raises(TypeError):
             ok("learn", "first", "--to", "n.layup", *NANO, *BRIEF)
     assert Path("n.layup.adapting").exists()
-    monkeypatch.setattr("layup.tuning.adaptation._Run.train", None)
+    monkeypatch.setattr("layup.tuning.trainer.Trainer.train", None)
     ok("learn", "first", "--to", "n.layup", *NANO, *BRIEF)
     assert not Path("n.layup.adapting").exists()
 

@@ -34,14 +34,14 @@ from layup.features import extract as features
 from layup.features.extract import survey
 from layup.images import image_digest, open_image
 from layup.seeds import seed_of
-from layup.tuning import adaptation, trainer as training
+from layup.tuning import adaptation, pictures
 from layup.tuning.adaptation import COSINE_SCALE, HEADS, CosineHead, adapt
 from layup.tuning.config import FirstSession, split
+from layup.tuning.pictures import Pictures as Pixels
+from layup.tuning.trainer import Trainer
 from photos import crops, digits, lesson
 
 from timm.models.vision_transformer import VisionTransformer  # isort: skip  # after layup
-
-Run, Pixels = adaptation._Run, training.Pictures
 
 
 def tiny(seed=0):
@@ -102,7 +102,10 @@ def scripted(monkeypatch):
     """Held-out accuracies as told, one for each epoch."""
 
     def script(accuracies):
-        monkeypatch.setattr(Run, "measure", lambda run, *_: accuracies[len(run.epochs)])
+        def told(trainer, _):
+            return None if trainer.recipe.patience is None else accuracies[len(trainer.epochs)]
+
+        monkeypatch.setattr(Trainer, "measure", told)
 
     return script
 
@@ -111,13 +114,13 @@ def scripted(monkeypatch):
 def epochs(monkeypatch):
     """The tuned values after each epoch."""
     states = []
-    note = Run.note
+    note = Trainer.note
 
-    def spy(run, epoch):
-        note(run, epoch)
-        states.append(tuned(run.adapted))
+    def spy(trainer, epoch):
+        note(trainer, epoch)
+        states.append(tuned(trainer.trained.adapted))
 
-    monkeypatch.setattr(Run, "note", spy)
+    monkeypatch.setattr(Trainer, "note", spy)
     return states
 
 
@@ -125,13 +128,13 @@ def epochs(monkeypatch):
 def trained(monkeypatch):
     """The numbers of the epochs that are trained, from 0."""
     numbers = []
-    train = Run.train
+    train = Trainer.train
 
-    def spy(run, *arguments):
-        numbers.append(len(run.epochs))
-        return train(run, *arguments)
+    def spy(trainer, batches):
+        numbers.append(len(trainer.epochs))
+        return train(trainer, batches)
 
-    monkeypatch.setattr(Run, "train", spy)
+    monkeypatch.setattr(Trainer, "train", spy)
     return numbers
 
 
@@ -177,7 +180,7 @@ def no_training(monkeypatch):
     def refuse(*_):
         raise AssertionError("something was trained")
 
-    monkeypatch.setattr(Run, "train", refuse)
+    monkeypatch.setattr(Trainer, "train", refuse)
 
 
 # Learning
@@ -223,7 +226,10 @@ def plain_training(backbone, images, labels, session):
     head = HEADS[session.head](32, len(classes))
     optimizer = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[session.optimizer](
         [
-            {"params": list(adapted.state().values()), "lr": session.adapter.pace * session.learning_rate},
+            {
+                "params": list(adapted.state().values()),
+                "lr": session.adapter.lr_multiplier * session.learning_rate,
+            },
             {"params": list(head.parameters()), "lr": session.learning_rate},
         ],
         weight_decay=session.weight_decay,
@@ -358,15 +364,15 @@ def test_without_patience_all_images_are_trained_on_to_the_end(backbone, epochs,
 
 
 def test_weights_that_explode_in_the_very_last_step_are_noticed(backbone, monkeypatch):
-    train = Run.train
+    train = Trainer.train
 
-    def exploding(self, batches, count):
-        loss = train(self, batches, count)
-        for value in self.tuned.values():
+    def exploding(trainer, batches):
+        loss = train(trainer, batches)
+        for value in trainer.trained.tuned.values():
             value.data.fill_(1e38)
         return loss
 
-    monkeypatch.setattr(Run, "train", exploding)
+    monkeypatch.setattr(Trainer, "train", exploding)
     with pytest.raises(DivergedError, match="diverged in epoch 1"):
         adapt(backbone, IMAGES, LABELS, quick(patience=None, epochs=1))
 
@@ -385,18 +391,22 @@ def test_accuracy_is_the_share_of_held_out_images_as_they_are_that_the_head_gets
     targets = np.array([sorted(set(LABELS)).index(label) for label in LABELS])
     held_out = split(targets, 0.25, seed=0)[1]
     expected = []
-    measure = Run.measure
+    measure = Trainer.measure
 
-    def by_hand(run, batches, count):
+    def by_hand(trainer, scored):
+        tuning = trainer.trained
         pixels = torch.stack([backbone.preprocess(open_image(IMAGES[place])) for place in held_out])
-        answers = run.head(run.adapted(pixels).embedding).argmax(dim=1).tolist()
-        right = [answer == targets[place] for answer, place in zip(answers, held_out, strict=True)]
+        scores = tuning.head(tuning.adapted(pixels).embedding)
+        right = [
+            answer == targets[place]
+            for answer, place in zip(scores.argmax(dim=1).tolist(), held_out, strict=True)
+        ]
         expected.append(sum(right) / len(right))
-        listed = list(batches)
-        assert torch.equal(torch.cat([pixels for pixels, _ in listed]), pixels)
-        return measure(run, iter(listed), count)
+        listed = list(scored)
+        torch.testing.assert_close(torch.cat([scores for scores, _ in listed]), scores)
+        return measure(trainer, iter(listed))
 
-    monkeypatch.setattr(Run, "measure", by_hand)
+    monkeypatch.setattr(Trainer, "measure", by_hand)
     adapted = adapt(backbone, IMAGES, LABELS, quick(batch_size=4))
     assert [epoch["accuracy"] for epoch in adapted.record["epochs"]] == expected
     assert max(expected) > 0
@@ -404,16 +414,16 @@ def test_accuracy_is_the_share_of_held_out_images_as_they_are_that_the_head_gets
 
 def test_every_epoch_has_another_order_and_other_augmentations(backbone, monkeypatch):
     seen = []
-    train = Run.train
+    train = Trainer.train
 
-    def spy(run, batches, count):
+    def spy(trainer, batches):
         listed = list(batches)
         seen.append(
             (torch.cat([pixels for pixels, _ in listed]), torch.cat([target for _, target in listed]))
         )
-        return train(run, iter(listed), count)
+        return train(trainer, iter(listed))
 
-    monkeypatch.setattr(Run, "train", spy)
+    monkeypatch.setattr(Trainer, "train", spy)
     adapt(backbone, IMAGES, LABELS, quick(epochs=2, patience=None))
     (pixels, targets), (other_pixels, other_targets) = seen
     assert not torch.equal(targets, other_targets)
@@ -428,7 +438,7 @@ def test_no_other_images_are_read(backbone, monkeypatch):
         opened.add(id(image))
         return open_image(image)
 
-    for module in (training, features):
+    for module in (pictures, features):
         monkeypatch.setattr(module, "open_image", spy)
     adapt(backbone, IMAGES[:12], LABELS[:12], quick(epochs=2))
     assert opened == {id(image) for image in IMAGES[:12]}
@@ -504,21 +514,21 @@ def test_patience_and_the_best_epoch_survive_an_interruption(
 TRAIN_UNTIL_KILLED = """
 import sys, time
 import torch
-from tuning.test_adaptation import IMAGES, LABELS, Run, quick, tiny
+from tuning.test_adaptation import IMAGES, LABELS, Trainer, quick, tiny
 from layup.tuning.adaptation import adapt
 torch.set_num_threads(1)
-train = Run.train
+train = Trainer.train
 
-def halting(run, batches, count):
+def halting(trainer, batches):
     def some():
         yield next(batches)
-        if len(run.epochs) == 2:
+        if len(trainer.epochs) == 2:
             print("in the third epoch", flush=True)
             time.sleep(60)
         yield from batches
-    return train(run, some(), count)
+    return train(trainer, some())
 
-Run.train = halting
+Trainer.train = halting
 adapt(tiny(), IMAGES, LABELS, quick(), checkpoint=sys.argv[1])
 """
 
@@ -597,8 +607,9 @@ def test_a_file_that_is_no_checkpoint_is_not_written_over(backbone, damage, no_t
 FORGED_CHECKPOINTS = {
     "no epochs": lambda header, arrays: header.pop("epochs"),
     "epochs that are numbers": lambda header, arrays: header.update(epochs=[1]),
-    "an epoch that was not": lambda header, arrays: header.update(kept=99),
-    "no first epoch": lambda header, arrays: header.update(kept=0),
+    "no first epoch": lambda header, arrays: header.update(epochs=[]),
+    "epochs that were not": lambda header, arrays: header.update(epochs=header["epochs"] * 9),
+    "another field": lambda header, arrays: header.update(kept=1),
     "unknown group": lambda header, arrays: arrays.update({"more.x": np.zeros(2, np.float32)}),
     "no best": lambda header, arrays: [arrays.pop(name) for name in [*arrays] if name.startswith("best")],
     "other shapes": lambda header, arrays: arrays.update({n: a[:1] for n, a in arrays.items() if a.ndim}),
@@ -677,14 +688,14 @@ def test_an_image_that_disappears_meanwhile_is_a_sentence(backbone, workers, tmp
     for i, image in enumerate(IMAGES):
         files.append(tmp_path / f"{i}.png")
         Image.fromarray(image).save(files[-1])
-    note = Run.note
+    note = Trainer.note
 
-    def deleting(self, epoch):
-        note(self, epoch)
+    def deleting(trainer, epoch):
+        note(trainer, epoch)
         for file in files:
             file.unlink(missing_ok=True)
 
-    monkeypatch.setattr(Run, "note", deleting)
+    monkeypatch.setattr(Trainer, "note", deleting)
     with pytest.raises(LayupError, match="An image changed while") as error:
         adapt(backbone, files, LABELS, quick(), workers=workers)
     assert "Traceback" not in str(error.value)
@@ -818,9 +829,10 @@ def test_the_cosine_head_scores_30_times_the_cosine():
 @pytest.mark.parametrize(("head", "kind"), [("cosine", CosineHead), ("linear", nn.Linear)])
 def test_the_session_says_which_head(backbone, head, kind):
     session = quick("vpt", head=head)
-    run = Run(session.attach(backbone), session, classes=3)
-    assert type(run.head) is kind
-    assert run.head(torch.ones(2, 32)).shape == (2, 3)
+    given = adaptation._TaskData(IMAGES, LABELS, survey(IMAGES), session)
+    tuning = adaptation._Tuning(session.attach(backbone), session, given)
+    assert type(tuning.head) is kind
+    assert tuning.head(torch.ones(2, 32)).shape == (2, 3)
 
 
 # What others see of it

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
-from dataclasses import replace
+import pickle
+from dataclasses import FrozenInstanceError, replace
 
 import numpy as np
 import pytest
@@ -18,7 +20,7 @@ from layup.backbones import Backbone, Preprocessing
 from layup.backbones.timm_models import timm_backbone
 from layup.errors import InputError, UnknownNameError
 from layup.tuning.config import PRESETS, FirstSession, split
-from layup.tuning.trainer import annealed
+from layup.tuning.optimizers import annealed
 
 from timm.models.vision_transformer import VisionTransformer  # isort: skip  # after layup
 
@@ -92,6 +94,24 @@ def test_changes_go_before_the_preset():
     changed = FirstSession("ssf", "paper", **changes)
     assert changed == replace(FirstSession("ssf", "paper"), **changes)
     assert (changed.optimizer, changed.head) == ("adam", "linear")
+
+
+def test_a_session_is_a_frozen_value():
+    session = FirstSession("vpt", epochs=5)
+    with pytest.raises(FrozenInstanceError):
+        session.epochs = 6
+    assert (replace(session, epochs=6), session.epochs) == (FirstSession("vpt", epochs=6), 5)
+    assert len({session, FirstSession("vpt", epochs=5), FirstSession("vpt")}) == 2
+    assert pickle.loads(pickle.dumps(session)) == copy.deepcopy(session) == session
+    assert repr(session).startswith(
+        "FirstSession(adapter=VPT(tokens=5, depth='deep', start='uniform'), preset="
+    )
+    assert repr(session).endswith("head='cosine', preprocessing='own', seed=0)")
+
+
+def test_values_that_there_are_not_are_refused_by_name():
+    with pytest.raises(TypeError, match="epoch"):
+        FirstSession("vpt", epoch=5)
 
 
 def test_an_adapter_with_settings_keeps_them():

@@ -54,7 +54,8 @@ class AdaptedBackbone(Backbone):
                 f"{base.name!r} has an adapter already, {base.adapter.name!r}. "
                 "Adapt the backbone that it was made from."
             )
-        self.__dict__.update(base.__dict__)  # names, layers and poolings stay
+        for name, value in vars(base).items():  # names, layers and poolings stay
+            setattr(self, name, value)
         self.refresh()
         self.base = base
         self.adapter = adapter

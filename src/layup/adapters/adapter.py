@@ -31,7 +31,7 @@ class Adapter(ABC):
         """
 
     @property
-    def pace(self) -> float:
+    def lr_multiplier(self) -> float:
         """What is tuned learns at this multiple of the head's learning rate."""
         return 1.0
 

@@ -24,9 +24,9 @@ class Full(Adapter):
 
     name = "full"
     shares_weights = False
-    pace: float = 0.03
+    lr_multiplier: float = 0.03
 
     def attach(self, network: nn.Module) -> None:
         """Let every weight have a gradient."""
-        require_positive(self, pace=self.pace)
+        require_positive(self, lr_multiplier=self.lr_multiplier)
         network.requires_grad_(True)

@@ -14,6 +14,7 @@ their order does not matter (to rounding). Nothing here knows of images, λ or f
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeAlias
 
@@ -89,6 +90,24 @@ HEADER: dict[str, schema.Shape] = {
 """What the header of sums must look like."""
 
 
+@dataclass(frozen=True)
+class _Held:
+    """What sums hold. It never changes, another replaces it: an interruption leaves all or nothing."""
+
+    labels: list[Any] = field(default_factory=list)
+    counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    rows: list[Floats] = field(default_factory=list)
+    """The sum of each class."""
+
+
+@dataclass(frozen=True)
+class _HeldWithGram(_Held):
+    """The same with G: one triangle, once there is anything to keep, and samples yet to be added to it."""
+
+    triangle: Triangle | None = None
+    pending: tuple[Samples, ...] = ()
+
+
 class ClassSums:
     """One sum of feature vectors and one count per label; labels are kept sorted.
 
@@ -111,14 +130,22 @@ class ClassSums:
         self.layers: dict[str, int] = {"features": layers} if isinstance(layers, int) else dict(layers)
         self.precision = precision
         self.dim = sum(self.layers.values())
-        self.labels: list[Any] = []
-        self.counts: NDArray[np.int64] = np.zeros(0, np.int64)
-        self._rows: list[Floats] = []  # the sum of each class; these arrays never change, others replace them
+        self._held = _Held()
+
+    @property
+    def labels(self) -> list[Any]:
+        """The classes, sorted."""
+        return self._held.labels
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """How many samples there are of each class."""
+        return self._held.counts
 
     @property
     def prototypes(self) -> Floats:
         """The sum of the feature vectors of each class, C × dim, as an array of its own."""
-        return np.array(self._rows, self.precision).reshape(len(self._rows), self.dim)
+        return np.array(self._held.rows, self.precision).reshape(len(self.labels), self.dim)
 
     @property
     def total(self) -> int:
@@ -128,7 +155,7 @@ class ClassSums:
     @property
     def nbytes(self) -> int:
         """Bytes of learned state in memory."""
-        return sum(row.nbytes for row in self._rows) + self.counts.nbytes
+        return sum(row.nbytes for row in self._held.rows) + self.counts.nbytes
 
     def update(self, features: ArrayLike, labels: ArrayLike) -> None:
         """Learn: add the samples (n × dim) with their n labels."""
@@ -239,8 +266,8 @@ class ClassSums:
     @classmethod
     def require_declared(cls, header: Mapping[str, Any], declared: Declarations) -> None:
         """Refuse a header, and what arrays are said to be, that `state` cannot have given: a `ValueError`."""
-        for field, rule in HEADER.items():
-            schema.require(header.get(field), rule, field)
+        for name, rule in HEADER.items():
+            schema.require(header.get(name), rule, name)
         layers, labels = dict(header["layers"]), header["labels"]
         if len(layers) != len(header["layers"]):
             raise ValueError("two of its layers have one name")
@@ -265,9 +292,12 @@ class ClassSums:
             if not np.isfinite(arrays[name]).all():
                 raise ValueError(f"its array {name!r} holds NaN or infinity")
         sums = cls(dict(header["layers"]), arrays["prototypes"].dtype.name)
-        sums.labels = list(header["labels"])
-        sums.counts = np.array(header["counts"], np.int64)
-        sums._rows = [row.copy() for row in arrays["prototypes"]]
+        sums._held = replace(
+            sums._held,
+            labels=list(header["labels"]),
+            counts=np.array(header["counts"], np.int64),
+            rows=[row.copy() for row in arrays["prototypes"]],
+        )
         largest = SUMMABLE[sums.precision][1] * sums.counts[:, None]
         if (np.abs(arrays["prototypes"]) > largest * (1 + SOUND)).any():
             raise ValueError("its class sums are larger than any that can be learned")
@@ -290,20 +320,19 @@ class ClassSums:
                 f"Labels of one lesson must be of one type, not a mix: {y.tolist()[:4]}."
             ) from None
         order = np.argsort(index, kind="stable")
-        sums.labels = names.tolist()
-        sums.counts = np.bincount(index)
-        rows = np.add.reduceat(x[order], np.cumsum([0, *sums.counts[:-1]]), axis=0)
-        sums._rows = [row.copy() for row in rows]  # one that is kept shall not keep the others
+        counts = np.bincount(index)
+        rows = np.add.reduceat(x[order], np.cumsum([0, *counts[:-1]]), axis=0)
+        apart = [row.copy() for row in rows]  # one that is kept shall not keep the others
+        sums._held = replace(sums._held, labels=names.tolist(), counts=counts, rows=apart)
         return sums
 
     def _accumulate(self, other: Self, sign: int) -> None:
         """Add (+1) or subtract (−1) other sums in place: all of them or, if interrupted, nothing."""
-        # All that is new is computed first, beside what there is. The one call below then swaps it in, and
-        # Python handles an interruption only before it or after it.
-        vars(self).update(self._combined(other, sign))
+        # All that is new is computed first, beside what there is. Then one assignment puts it in its place.
+        self._held = self._combined(other, sign)
 
-    def _combined(self, other: Self, sign: int) -> dict[str, Any]:
-        """What changes when other sums are added (+1) or subtracted (−1), by attribute.
+    def _combined(self, other: Self, sign: int) -> _Held:
+        """What there is when other sums are added (+1) or subtracted (−1).
 
         Sums are aligned by label, and classes without samples are dropped. The sums of classes that are not
         in `other` are not copied.
@@ -318,18 +347,18 @@ class ClassSums:
                 f"These sums are kept in {self.precision} and in {other.precision}. "
                 "Only sums of the same precision can be combined."
             )
-        sums = dict(zip(self.labels, zip(self.counts.tolist(), self._rows, strict=True), strict=True))
-        for label, count, row in zip(other.labels, other.counts.tolist(), other._rows, strict=True):
+        sums = dict(zip(self.labels, zip(self.counts.tolist(), self._held.rows, strict=True), strict=True))
+        for label, count, row in zip(other.labels, other.counts.tolist(), other._held.rows, strict=True):
             before = sums.get(label, (0, 0.0))
             sums[label] = before[0] + sign * count, before[1] + sign * row
         labels = [label for label in united(self.labels, other.labels) if sums[label][0]]
         counts = np.array([sums[label][0] for label in labels], np.int64)
-        return {"labels": labels, "counts": counts, "_rows": [sums[label][1] for label in labels]}
+        return _Held(labels, counts, [sums[label][1] for label in labels])
 
     def _take(self, source: Self, columns: NDArray[Any]) -> None:
         """Become the given columns of the source."""
-        self.labels, self.counts = list(source.labels), source.counts.copy()
-        self._rows = [row[columns] for row in source._rows]
+        rows = [row[columns] for row in source._held.rows]
+        self._held = replace(self._held, labels=list(source.labels), counts=source.counts.copy(), rows=rows)
 
     def _width(self, name: str) -> int:
         if name not in self.layers:
@@ -381,8 +410,7 @@ class GramStatistics(ClassSums):
 
     def __init__(self, layers: Mapping[str, int] | int, precision: str = "float64") -> None:
         super().__init__(layers, precision)
-        self._triangle: Triangle | None = None  # before there is anything to keep
-        self._pending: tuple[Samples, ...] = ()  # samples yet to be added to it
+        self._held: _HeldWithGram = _HeldWithGram()
 
     @property
     def gram(self) -> Floats:
@@ -392,8 +420,8 @@ class GramStatistics(ClassSums):
     @property
     def trace(self) -> float:
         """The sum of the squares of all values of all samples, tr G, without making G."""
-        whole = 0.0 if self._triangle is None else self._triangle.trace()
-        return whole + sum(float((x**2).sum()) for x, _ in self._pending)
+        whole = 0.0 if self._held.triangle is None else self._held.triangle.trace()
+        return whole + sum(float((x**2).sum()) for x, _ in self._held.pending)
 
     @property
     def rows(self) -> Samples | None:
@@ -405,9 +433,9 @@ class GramStatistics(ClassSums):
         (array([[1., 0.],
                [0., 2.]]), array(['cat', 'dog'], dtype='<U3'))
         """
-        if self._triangle is not None:
+        if self._held.triangle is not None:
             return None
-        labels = [y for _, y in self._pending]
+        labels = [y for _, y in self._held.pending]
         return self._waiting(), np.concatenate(labels) if labels else np.zeros(0)
 
     @property
@@ -437,7 +465,7 @@ class GramStatistics(ClassSums):
                 "These images cannot be forgotten: they are not what was learned (another image, label or "
                 "backbone), since the remaining sums would not be those of any images. Nothing was changed."
             )
-        vars(self).update(vars(left))
+        self._held = left._held
 
     def within_class_scatter(self) -> Floats:
         """S_W = G − Σ c_y c_yᵀ / n_y: how samples vary around the mean of their class."""
@@ -455,7 +483,7 @@ class GramStatistics(ClassSums):
     def from_state(cls, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """The inverse of `state`."""
         sums = super().from_state(header, arrays)
-        sums._triangle = Triangle.from_packed(arrays["gram"], sums.dim)
+        sums._held = replace(sums._held, triangle=Triangle.from_packed(arrays["gram"], sums.dim))
         sums._require_sound()
         return sums
 
@@ -473,51 +501,56 @@ class GramStatistics(ClassSums):
 
     def _sums_of(self, x: Floats, y: NDArray[Any]) -> Self:
         sums = super()._sums_of(x, y)
-        sums._pending = ((x, y.copy()),)
+        sums._held = replace(sums._held, pending=((x, y.copy()),))
         return sums
 
-    def _combined(self, other: Self, sign: int) -> dict[str, Any]:
+    def _combined(self, other: Self, sign: int) -> _HeldWithGram:
         new = super()._combined(other, sign)
-        if not new["labels"]:  # nothing is left: not even rounding
-            return {**new, "_triangle": None, "_pending": ()}
+
+        def with_gram(triangle: Triangle | None, pending: tuple[Samples, ...] = ()) -> _HeldWithGram:
+            return _HeldWithGram(new.labels, new.counts, new.rows, triangle, pending)
+
+        mine, theirs = self._held, other._held
+        if not new.labels:  # nothing is left: not even rounding
+            return with_gram(None)
         if sign < 0:
-            whole, few = self._settled(), other._triangle is None
-            left = whole.plus_rows(other._waiting(), sign=-1) if few else whole - other._settled()
-            return {**new, "_triangle": left, "_pending": ()}
-        triangle, pending = self._triangle, self._pending
-        if other._triangle is not None:
+            whole, few = self._settled(), theirs.triangle is None
+            return with_gram(whole.plus_rows(other._waiting(), sign=-1) if few else whole - other._settled())
+        triangle, pending = mine.triangle, mine.pending
+        if theirs.triangle is not None:
             if pending:
-                self._settle()  # first come, first added
-            mine = self._triangle
-            triangle, pending = other._triangle if mine is None else mine + other._triangle, other._pending
+                triangle = self._settled()  # first come, first added
+            triangle = theirs.triangle if triangle is None else triangle + theirs.triangle
+            pending = theirs.pending
         else:
-            pending += other._pending
+            pending += theirs.pending
         both = self.empty()
-        both._triangle, both._pending = triangle, pending
+        both._held = with_gram(triangle, pending)
         if sum(len(x) for x, _ in pending) > PENDING:
             both._settle()
-        return {**new, "_triangle": both._triangle, "_pending": both._pending}
+        return both._held
 
     def _take(self, source: Self, columns: NDArray[Any]) -> None:
         super()._take(source, columns)
-        if source._triangle is None:  # a small lesson stays one
-            self._pending = tuple((x[:, columns], y) for x, y in source._pending)
+        if source._held.triangle is None:  # a small lesson stays one
+            pending = tuple((x[:, columns], y) for x, y in source._held.pending)
+            self._held = replace(self._held, pending=pending)
         else:
             source._settle()  # once, and not in every part that is taken
-            self._triangle = source._triangle.take(columns)
+            self._held = replace(self._held, triangle=source._settled().take(columns))
 
     def _settled(self) -> Triangle:
         """G with all samples in it."""
-        triangle = self._triangle or Triangle.zeros(self.dim, self.precision)
-        return triangle.plus_rows(self._waiting()) if self._pending else triangle
+        triangle = self._held.triangle or Triangle.zeros(self.dim, self.precision)
+        return triangle.plus_rows(self._waiting()) if self._held.pending else triangle
 
     def _settle(self) -> None:
         """Let no sample wait any longer."""
-        vars(self).update(_triangle=self._settled(), _pending=())
+        self._held = replace(self._held, triangle=self._settled(), pending=())
 
     def _waiting(self) -> Floats:
         """The feature vectors that wait."""
-        return np.concatenate([np.zeros((0, self.dim), self.precision), *(x for x, _ in self._pending)])
+        return np.concatenate([np.zeros((0, self.dim), self.precision), *(x for x, _ in self._held.pending)])
 
 
 def require_precision(precision: str) -> None:

@@ -11,6 +11,7 @@ from timm.layers.conv2d_same import Conv2dSame
 from timm.layers.norm_act import BatchNormAct2d
 from timm.layers.padding import get_same_padding
 from torch import Tensor, nn
+from torch.nn.utils.fusion import fuse_conv_bn_weights
 
 from layup.backbones.modules import around_same_weights
 from layup.backbones.pooling import first_tensor
@@ -101,13 +102,11 @@ def _absorb(convolution: nn.Conv2d, norm: nn.BatchNorm2d) -> None:
         )
     )
     assert weight is not None and mean is not None and variance is not None  # noqa: PT018
-    scale = (variance + norm.eps).rsqrt() * (1.0 if gamma is None else gamma)
-    shift = (0.0 if beta is None else beta) - mean * scale
-    if bias is not None:
-        shift = shift + bias * scale
     like = convolution.weight
-    convolution.weight = nn.Parameter((weight * scale[:, None, None, None]).to(like), requires_grad=False)
-    convolution.bias = nn.Parameter(shift.to(like), requires_grad=False)
+    fused = fuse_conv_bn_weights(weight, bias, mean, variance, norm.eps, gamma, beta)
+    convolution.weight, convolution.bias = (
+        nn.Parameter(values.detach().to(like), requires_grad=False) for values in fused
+    )
 
 
 def _padded(same: nn.Conv2d, size: tuple[int, int]) -> nn.Module:

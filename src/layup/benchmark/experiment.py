@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
@@ -116,34 +116,37 @@ def accuracies(
     )
 
 
-@dataclass(frozen=True)
 class Experiment:
     """A method on a scenario, whose records are kept in a folder.
+
+    What is left open is resolved at once: the adapter that suits the backbone, one task for a method that
+    learns all of them jointly, and the method's own options.
 
     session: how to adapt the backbone on the first task, if at all.
     preset: "default", "paper" or "official", see `layup.tuning.config`; it decides how images are made ready.
     """
 
-    scenario: Scenario
-    method: Method
-    backbone: Backbone
-    folder: Path
-    session: FirstSession | None = None
-    preset: str = "default"
-    reading: Reading = field(default_factory=Reading)
-
-    def __post_init__(self) -> None:
-        if self.session is not None and self.scenario.setting == "ocl":
+    def __init__(
+        self,
+        scenario: Scenario,
+        method: Method,
+        backbone: Backbone,
+        folder: Path,
+        session: FirstSession | None = None,
+        preset: str = "default",
+        reading: Reading | None = None,
+    ) -> None:
+        if session is not None and scenario.setting == "ocl":
             raise InputError(
                 "A backbone cannot be adapted in the online setting: that takes several passes over the "
                 "first task, and a stream has but one. Leave --adapt out, or use the setting 'cil'."
             )
-        if self.session is not None and isinstance(self.session.adapter, str):
-            chosen = replace(self.session, adapter=usual_adapter(self.backbone.network))
-            object.__setattr__(self, "session", chosen)
-        if self.method.at_once:
-            object.__setattr__(self, "scenario", self.scenario.at_once())
-        object.__setattr__(self, "method", self.method.settled(self.setup))
+        if session is not None and isinstance(session.adapter, str):
+            session = replace(session, adapter=usual_adapter(backbone.network))
+        self.scenario = scenario.at_once() if method.at_once else scenario
+        self.backbone, self.folder, self.session, self.preset = backbone, folder, session, preset
+        self.reading = Reading() if reading is None else reading
+        self.method = method.settled(self.setup)
 
     @property
     def setup(self) -> Setup:

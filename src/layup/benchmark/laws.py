@@ -31,6 +31,7 @@ from layup.errors import BadImageError, InputError, TaskOverError
 from layup.features import Reading
 from layup.images import ImageSource, open_image
 from layup.registry import unknown_name
+from layup.sampling import by_class
 
 Taught: TypeAlias = tuple[Sequence[ImageSource], Sequence[str]]
 """A lesson: images, and one label each."""
@@ -100,12 +101,10 @@ class World:
 
 def _some(part: Part, wanted: Mapping[str, slice]) -> Taught:
     """These images of each of these classes, which take turns as in a shuffled folder."""
-    places = [
-        [place for place, label in enumerate(part.labels) if label == name][which]
-        for name, which in wanted.items()
-    ]
-    turns = [place for turn in zip_longest(*places) for place in turn if place is not None]
-    return [part.images[place] for place in turns], [part.labels[place] for place in turns]
+    members = by_class(part.labels)
+    chosen = [members.get(name, [])[which] for name, which in wanted.items()]
+    turns = [index for turn in zip_longest(*chosen) for index in turn if index is not None]
+    return [part.images[index] for index in turns], [part.labels[index] for index in turns]
 
 
 @dataclass(frozen=True)

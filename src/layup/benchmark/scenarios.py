@@ -20,6 +20,7 @@ from layup.benchmark.datasets import Dataset, Part, listed
 from layup.errors import InputError, TaskOverError
 from layup.images import ImageSource
 from layup.registry import unknown_name
+from layup.sampling import sample
 
 SETTINGS = ("cil", "dil", "ocl")
 STREAM_BATCH = 10
@@ -319,10 +320,6 @@ def _kept(part: Part, groups: Sequence[Hashable], per_class: int | None, seed: i
         raise InputError(
             f"{per_class} training images a class are impossible. Use 1 or more, or leave it out."
         )
-    members: dict[Any, list[int]] = {}
-    for place, group in enumerate(groups):
-        members.setdefault(group, []).append(place)
     kept = np.zeros(len(part), np.bool_)
-    for number, group in enumerate(sorted(members)):
-        kept[np.random.default_rng([seed, number]).permutation(members[group])[:per_class]] = True
+    kept[sample(groups, per_class, seed)] = True
     return kept

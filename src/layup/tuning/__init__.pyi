@@ -6,10 +6,20 @@ from .config import (
     preprocessed as preprocessed,
     split as split,
 )
-from .trainer import (
-    Batch as Batch,
-    Pictures as Pictures,
+from .optimizers import (
+    Groups as Groups,
     annealed as annealed,
+    grouped as grouped,
     load_optimizer_state as load_optimizer_state,
     optimizer_state as optimizer_state,
+)
+from .pictures import Batch as Batch, Pictures as Pictures, shuffled as shuffled
+from .trainer import (
+    Checkpoint as Checkpoint,
+    Recipe as Recipe,
+    Trainable as Trainable,
+    Trainer as Trainer,
+    as_arrays as as_arrays,
+    as_tensors as as_tensors,
+    split_off as split_off,
 )

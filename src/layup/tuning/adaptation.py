@@ -1,62 +1,39 @@
-"""First-session adaptation (the paper's phase A): tune an adapter on the first lesson, then freeze it.
+"""First-session adaptation (the paper's phase A): tune an adapter on the first task, then freeze it.
 
-A head over the lesson's classes is put on the network's final embedding; adapter and head learn together
+A head over the task's classes is put on the network's final embedding; adapter and head learn together
 with cross-entropy on augmented images, and the head is thrown away. Which epoch is kept, and when to stop,
-a part of the lesson decides that is held out: never other data. It takes epochs × images forward and
+a part of the task's images decides that is held out: never other data. It takes epochs × images forward and
 backward passes, and the tuned values are held five times (gradient, two moments, and the best so far).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, replace
 from hashlib import blake2b
 from json import dumps
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from layup import schema, storage
 from layup.adapters import AdaptedBackbone
 from layup.backbones import Backbone
-from layup.errors import (
-    BadImageError,
-    DamagedFileError,
-    DivergedError,
-    InputError,
-    LayupError,
-    MismatchError,
-)
+from layup.errors import BadImageError, DivergedError, InputError, LayupError
 from layup.features import Survey, survey
 from layup.images import ImageSource, require_one_label_each
-from layup.progress import progress_bar
-from layup.seeds import seed_of, seeded
+from layup.seeds import seeded
 from layup.tuning.config import FirstSession, split
-from layup.tuning.trainer import Batch, Pictures, annealed, load_optimizer_state, optimizer_state
+from layup.tuning.optimizers import Groups, annealed
+from layup.tuning.pictures import Batch, Pictures
+from layup.tuning.trainer import Checkpoint, Recipe, Trainable, Trainer, all_finite
 
 KIND = "first-session"
 COSINE_SCALE = 30.0
-CHECKPOINT: schema.Shape = {
-    "key": schema.HASH,
-    "epochs": [{"loss": schema.NUMBER, "accuracy": schema.AMOUNT.or_none()}],
-    "kept": schema.whole(1),
-    "scaler": schema.FIELDS,
-}
-
-
-@dataclass(frozen=True)
-class Epoch:
-    """How training went: mean loss over its images, and accuracy on those held out, if any are."""
-
-    loss: float
-    accuracy: float | None
 
 
 @torch.inference_mode(False)  # whatever the caller does
@@ -95,54 +72,33 @@ def adapt(
     seen = survey(images, workers, progress)
     if seen.bad and (strict or not seen.kept):
         raise BadImageError(seen.bad[0].reason)
-    lesson = _Lesson(images, labels, seen, session)
-    run = _Run(adapted, session, len(lesson.classes))
+    data = _TaskData(images, labels, seen, session)
+    tuning = _Tuning(adapted, session, data, workers)
+    trainer = tuning.trainer()
     saved = None
     if checkpoint is not None:
-        saved = _Checkpoint(Path(checkpoint), _key(session, backbone, lesson.labels, seen.digests))
-        saved.resume(run)
-    steps = sum(math.ceil(len(part) / session.batch_size) for part in (lesson.training, lesson.asked))
-    with progress_bar(progress, "steps") as bar:
-        task = bar.add_task(
-            "Adapting", total=steps * session.epochs, completed=steps * len(run.epochs), note=run.summary()
-        )
-
-        def read(pictures: Pictures, places: NDArray[np.int64]) -> Iterator[Batch]:
-            try:
-                for batch in pictures.batches(places, session.batch_size, workers):
-                    yield batch
-                    bar.advance(task)
-            except BadImageError as error:
-                raise LayupError(f"An image changed while the backbone was adapted to it: {error}") from None
-
-        while not run.finished:
-            try:
-                run.go_on(lesson, read)
-            except DivergedError:
-                if saved is not None:
-                    storage.delete(saved.path)  # it could only diverge again
-                raise
-            if saved is not None:
-                saved.save(run)
-            bar.update(task, completed=steps * len(run.epochs), note=run.summary())
-    return run.result()
+        key = _key(session, backbone, data.labels, seen.digests)
+        hint = "Delete it, or name another file."
+        saved = Checkpoint(Path(checkpoint), KIND, key, "a first session", hint)
+    trainer.run("Adapting", progress=progress, checkpoint=saved)
+    return tuning.result(trainer)
 
 
-class _Lesson:
+class _TaskData:
     """The images that can be used, their labels, and which of them to train on and which to hold out."""
 
     def __init__(
         self, images: Sequence[ImageSource], labels: Sequence[str], seen: Survey, session: FirstSession
     ) -> None:
-        self.images = [images[place] for place in seen.kept]
-        self.labels = [labels[place] for place in seen.kept]
+        self.images = [images[index] for index in seen.kept]
+        self.labels = [labels[index] for index in seen.kept]
         self.classes = _require_several(self.labels)
         self.targets = np.searchsorted(self.classes, self.labels)
         self.training, self.held_out = np.arange(len(self.images)), np.arange(0)
         if session.patience is not None:
             self.training, held_out = split(self.targets, session.held_out, session.seed)
-            known = {seen.digests[place] for place in self.training}
-            self.held_out = held_out[[seen.digests[place] not in known for place in held_out]]
+            known = {seen.digests[index] for index in self.training}
+            self.held_out = held_out[[seen.digests[index] not in known for index in held_out]]
             if not len(self.held_out):
                 raise InputError(
                     "All images that could be held out are copies of others. Learn more different images in "
@@ -164,198 +120,133 @@ def _require_several(labels: Sequence[str]) -> list[str]:
     return classes
 
 
-class _Run:
-    """Training, an epoch at a time."""
+class _Tuning(Trainable):
+    """The adapter and a head, in training."""
 
-    def __init__(self, adapted: AdaptedBackbone, session: FirstSession, classes: int) -> None:
-        self.adapted, self.session = adapted, session
-        device = adapted.device
+    def __init__(
+        self, adapted: AdaptedBackbone, session: FirstSession, data: _TaskData, workers: int | None = None
+    ) -> None:
+        self.adapted, self.session, self.data, self.workers = adapted, session, data, workers
+        self.device = adapted.device
+        self.steps = sum(math.ceil(len(part) / session.batch_size) for part in (data.training, data.asked))
         with seeded(session.seed, "head"):
-            self.head = HEADS[session.head](adapted.embedding_width, classes).to(device)
+            self.head = HEADS[session.head](adapted.embedding_width, len(data.classes)).to(self.device)
         self.tuned = adapted.state()
-        optimizer = torch.optim.Adam if session.optimizer == "adam" else torch.optim.AdamW
-        self.optimizer: torch.optim.Optimizer = optimizer(
-            [
-                {"params": list(self.tuned.values()), "pace": adapted.adapter.pace},
-                {"params": list(self.head.parameters()), "pace": 1.0},
-            ],
-            lr=session.learning_rate,
-            weight_decay=session.weight_decay,
-        )
-        # Half precision pays on a GPU only. Where it has no bfloat16, small gradients must be scaled up.
-        on_gpu = device.type == "cuda"
-        half = torch.bfloat16 if on_gpu and _has_bfloat16(device) else torch.float16
-        self.precision = partial(torch.autocast, device.type, dtype=half, enabled=on_gpu)
-        self.scaler = torch.amp.GradScaler(device.type, enabled=on_gpu and half is torch.float16)
-        self.epochs: list[Epoch] = []
-        self.kept = 0
         self.best: dict[str, Tensor] = {}
+        # Half precision pays on a GPU only. Where it has no bfloat16, small gradients must be scaled up.
+        self.half = torch.bfloat16
+        if self.on_gpu and not _has_bfloat16(self.device):
+            self.half = torch.float16
 
     @property
-    def finished(self) -> bool:
-        done, patience = len(self.epochs), self.session.patience
-        return done >= self.session.epochs or (patience is not None and done - self.kept >= patience)
+    def on_gpu(self) -> bool:
+        return self.device.type == "cuda"
 
-    def go_on(self, lesson: _Lesson, read: Callable[[Pictures, NDArray[np.int64]], Iterator[Batch]]) -> None:
-        """One more epoch."""
-        seeds = (self.session.seed, len(self.epochs))
-        order = np.random.default_rng(seed_of(*seeds, "order")).permutation(lesson.training)
-        preprocessing = self.adapted.preprocessing
-        varied = Pictures(lesson.images, lesson.targets, preprocessing.augmentation, seeds)
-        loss = self.train(read(varied, order), len(order))
-        plain = read(Pictures(lesson.images, lesson.targets, preprocessing.transform), lesson.asked)
-        accuracy = self.measure(plain, len(lesson.asked))
-        self.note(Epoch(loss, accuracy if len(lesson.held_out) else None))
+    def trainer(self) -> Trainer:
+        """What trains it."""
+        session = self.session
+        recipe = Recipe(
+            session.optimizer,
+            session.epochs,
+            lambda epoch: annealed(session.learning_rate, epoch, session.epochs),
+            weight_decay=session.weight_decay,
+            patience=session.patience,
+            seeds=(session.seed,),
+        )
+        return Trainer(self, recipe, scaled=self.on_gpu and self.half is torch.float16)
 
-    def train(self, batches: Iterator[Batch], count: int) -> float:
-        """One epoch; the mean loss."""
-        epoch = len(self.epochs)
-        for group in self.optimizer.param_groups:
-            group["lr"] = group["pace"] * annealed(self.session.learning_rate, epoch, self.session.epochs)
-        total = 0.0
+    def groups(self) -> Groups:
+        """What the adapter has put in, and the head."""
+        tuned, head = list(self.tuned.values()), list(self.head.parameters())
+        return [(self.adapted.adapter.lr_multiplier, tuned), (1.0, head)]
+
+    def batches(self, epoch: int) -> Iterator[Batch]:
+        """The training images, at random, augmented."""
+        seeds = (self.session.seed, epoch)
+        augmentation = self.adapted.preprocessing.augmentation
+        pictures = Pictures(self.data.images, self.data.targets, augmentation, seeds)
+        return self._read(pictures.shuffled(self.data.training, self.session.batch_size, self.workers))
+
+    def held_out(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """Scores of the images that are not trained on, as they are."""
+        transform = self.adapted.preprocessing.transform
+        pictures = Pictures(self.data.images, self.data.targets, transform)
+        plain = pictures.batches(self.data.asked, self.session.batch_size, self.workers)
+        for pixels, targets in self._read(plain):
+            with torch.inference_mode():
+                scores = self.head(self.adapted.embed(pixels))
+            yield scores, targets
+
+    def _read(self, batches: Iterator[Batch]) -> Iterator[Batch]:
+        try:
+            yield from batches
+        except BadImageError as error:
+            raise LayupError(f"An image changed while the backbone was adapted to it: {error}") from None
+
+    def loss(self, inputs: Tensor, targets: Tensor) -> Tensor:
+        """Cross-entropy over the task's classes."""
+        with torch.autocast(self.device.type, dtype=self.half, enabled=self.on_gpu):
+            embedding = self.adapted.embed(inputs)
+        return functional.cross_entropy(self.head(embedding), targets)
+
+    @contextmanager
+    def learning(self) -> Iterator[None]:
+        """Let what was put in learn, and freeze it again."""
         self.adapted.train()
         try:
-            with seeded(self.session.seed, epoch, "dropout", device=self.adapted.device):
-                for pixels, targets in batches:
-                    with self.precision():
-                        embedding = self.adapted.embed(pixels)
-                    scores = self.head(embedding)
-                    loss = functional.cross_entropy(scores, targets.to(scores.device))
-                    if not math.isfinite(value := loss.item()):
-                        raise self._diverged()
-                    self.optimizer.zero_grad()
-                    self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
-                    self.scaler.step(self.optimizer)
-                    self.scaler.update()
-                    total += value * len(targets)
+            yield
         finally:
             self.adapted.train(False)
-        if not self.finite:
-            raise self._diverged()
-        return total / count
 
-    @property
-    def finite(self) -> bool:
-        """Whether all that is trained, and all that the optimiser remembers, are finite numbers."""
-        remembered = optimizer_state(self.optimizer)
-        values = (*self.tuned.values(), *self.head.parameters(), *remembered.values())
-        return all(bool(value.isfinite().all()) for value in values)
+    def keep(self) -> None:
+        """Copy the tuned values; without patience the last epoch is kept, as it is."""
+        going_on = self.session.patience is not None
+        self.best = {
+            name: value.detach().clone() if going_on else value for name, value in self.tuned.items()
+        }
 
-    def measure(self, batches: Iterator[Batch], count: int) -> float:
-        """The share of images that the head gets right."""
-        right = 0
-        with torch.inference_mode():
-            for pixels, targets in batches:
-                scores = self.head(self.adapted.embed(pixels)).cpu()
-                if not scores.isfinite().all():
-                    raise self._diverged()
-                right += int((scores.argmax(dim=1) == targets).sum())
-        return right / count
+    def tensors(self, finished: bool) -> dict[str, Tensor]:
+        """The best epoch and, to go on, the last one with its head."""
+        found = {f"best.{name}": value for name, value in self.best.items()}
+        if not finished:
+            found |= {f"tuned.{name}": value for name, value in self.tuned.items()}
+            found |= {f"head.{name}": value for name, value in self.head.state_dict().items()}
+        return found
 
-    def note(self, epoch: Epoch) -> None:
-        """Enter an epoch, and keep a copy of its values if none before was as good."""
-        accuracies = [before.accuracy or 0.0 for before in self.epochs]
-        self.epochs.append(epoch)
-        if epoch.accuracy is None or epoch.accuracy > max(accuracies, default=-1.0):
-            self.kept = len(self.epochs)
-            going_on = epoch.accuracy is not None  # without accuracies the last epoch is kept, as it is
-            self.best = {
-                name: value.detach().clone() if going_on else value for name, value in self.tuned.items()
-            }
+    def load(self, tensors: Mapping[str, Tensor], finished: bool) -> None:
+        """Take them over."""
+        groups: dict[str, dict[str, Tensor]] = (
+            {"best": {}} if finished else {"best": {}, "tuned": {}, "head": {}}
+        )
+        for name, tensor in tensors.items():
+            group, _, rest = name.partition(".")
+            groups[group][rest] = tensor
+        self.best = groups["best"]
+        self.adapted.load_state(self.best)  # which refuses what does not fit
+        # After it was taken: in a smaller type a number may be infinite.
+        if not all_finite(self.tuned.values()):
+            raise ValueError("its best epoch holds NaN or infinity")
+        if not finished:
+            self.adapted.load_state(groups["tuned"])
+            self.head.load_state_dict(groups["head"])
 
-    def summary(self) -> str:
-        """How many epochs are done, and how the last one went."""
-        if not self.epochs:
-            return ""
-        last = self.epochs[-1]
-        held_out = "" if last.accuracy is None else f" · held-out {last.accuracy:.3f}"
-        return f"epoch {len(self.epochs)} · loss {last.loss:.3f}{held_out}"
-
-    def result(self) -> AdaptedBackbone:
+    def result(self, trainer: Trainer) -> AdaptedBackbone:
         """The best epoch, frozen."""
         self.adapted.load_state(self.best)
-        self.optimizer.zero_grad()  # gradients are as large as what was tuned
-        self.adapted.record = {"session": self.session.to_dict(), **self.course()}
+        self.adapted.record = {
+            "session": self.session.to_dict(),
+            "epochs": [asdict(epoch) for epoch in trainer.epochs],
+            "kept": trainer.kept,
+        }
         return self.adapted
 
-    def course(self) -> dict[str, Any]:
-        """How training went, as JSON: every epoch, and which is kept, counted from 1."""
-        return {"epochs": [asdict(epoch) for epoch in self.epochs], "kept": self.kept}
-
-    def _diverged(self) -> DivergedError:
+    def diverged(self, what: str, epoch: int) -> DivergedError:
+        """The error that says so."""
         return DivergedError(
-            f"Adapting diverged in epoch {len(self.epochs) + 1}: the loss is no longer a number. Nothing was "
-            "learned, and the backbone is as it was. Use a learning rate below "
-            f"{self.session.learning_rate:g} (--learning-rate), or learn without an adapter."
+            f"Adapting diverged in epoch {epoch}: {what} not finite any more. Nothing was learned, and the "
+            f"backbone is as it was. Use a learning rate below {self.session.learning_rate:g} "
+            "(--learning-rate), or learn without an adapter."
         )
-
-
-class _Checkpoint:
-    """A file with the state of a run after its last epoch."""
-
-    def __init__(self, path: Path, key: str) -> None:
-        self.path, self.key = path, key
-
-    def save(self, run: _Run) -> None:
-        """Write all that is needed to go on; of a finished run, only what its result needs."""
-        tensors = {f"best.{name}": value for name, value in run.best.items()}
-        if not run.finished:
-            tensors |= {f"tuned.{name}": value for name, value in run.tuned.items()}
-            tensors |= {f"head.{name}": value for name, value in run.head.state_dict().items()}
-            tensors |= {f"optimizer.{name}": value for name, value in optimizer_state(run.optimizer).items()}
-        header = {
-            "key": self.key,
-            **run.course(),
-            "scaler": run.scaler.state_dict(),
-        }
-        arrays = {name: tensor.detach().cpu().numpy() for name, tensor in tensors.items()}
-        storage.write(self.path, KIND, header, arrays)
-
-    def resume(self, run: _Run) -> None:
-        """Bring a run to where this very run was, if the file holds it."""
-        if not self.path.exists():
-            return
-        try:
-            header, arrays = storage.read(self.path, KIND)
-            with storage.believed(self.path):
-                self._take(run, header, arrays)
-        except (DamagedFileError, MismatchError) as error:
-            raise DamagedFileError(
-                f"'{self.path}' is no checkpoint of a first session, or is damaged. "
-                "Delete it, or name another file."
-            ) from error
-
-    def _take(self, run: _Run, header: dict[str, Any], arrays: storage.Arrays) -> None:
-        """Bring a run to what the file holds, if it is of this very run."""
-        schema.require(header, CHECKPOINT, "header")
-        if header["key"] != self.key:
-            return
-        groups: dict[str, dict[str, Tensor]] = {"best": {}, "tuned": {}, "head": {}, "optimizer": {}}
-        for name, array in arrays.items():
-            group, _, rest = name.partition(".")
-            groups[group][rest] = torch.from_numpy(array)
-        run.epochs = [Epoch(**epoch) for epoch in header["epochs"]]
-        run.kept, run.best = header["kept"], groups["best"]
-        if not (len(run.epochs) <= run.session.epochs and 1 <= run.kept <= len(run.epochs)):
-            raise ValueError("its epochs are not those of the session")
-        run.adapted.load_state(run.best)  # which refuses what does not fit
-        _require_finite(run)
-        if run.finished:
-            if {name.partition(".")[0] for name in arrays} != {"best"}:
-                raise ValueError("it holds something else than the result of the session")
-            return
-        run.adapted.load_state(groups["tuned"])
-        run.head.load_state_dict(groups["head"])
-        load_optimizer_state(run.optimizer, groups["optimizer"])
-        _require_finite(run)
-        if header["scaler"] and run.scaler.is_enabled():  # it may have begun on another device
-            run.scaler.load_state_dict(header["scaler"])
-
-
-def _require_finite(run: _Run) -> None:
-    """Refuse what a run took from a file, after it was taken: in a smaller type a number may be infinite."""
-    if not run.finite:
-        raise ValueError("it holds NaN or infinity")
 
 
 class CosineHead(nn.Module):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Literal, Self, TypeAlias, get_args
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal, Self, TypeAlias, TypedDict, Unpack, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from layup import sampling
 from layup.adapters import ADAPTERS, AdaptedBackbone, Adapter, adapter_from, usual_adapter
 from layup.backbones import Backbone, Preprocessing
 from layup.errors import InputError
@@ -18,8 +19,28 @@ from layup.seeds import seed_of
 
 AUTO = "auto"
 
+Optimizer = Literal["adam", "adamw"]
+Head = Literal["cosine", "linear"]
+Way = Literal["own", "squash", "crop"]
+CHOICES = {"optimizer": get_args(Optimizer), "head": get_args(Head), "preprocessing": get_args(Way)}
+
+
+class Values(TypedDict, total=False):
+    """What a preset has a value for, unless it is given."""
+
+    optimizer: Optimizer
+    learning_rate: float
+    weight_decay: float
+    batch_size: int
+    epochs: int
+    patience: int | None
+    held_out: float
+    head: Head
+    preprocessing: Way
+
+
 # What users get, what the paper says, and what its released code does.
-PRESETS: dict[str, dict[str, Any]] = {
+PRESETS: dict[str, Values] = {
     "default": {
         "optimizer": "adamw",
         "learning_rate": 0.003,
@@ -63,70 +84,25 @@ PRESET_ADAPTERS: dict[str, dict[str, dict[str, Any]]] = {
     },
 }
 
-Optimizer = Literal["adam", "adamw"]
-Head = Literal["cosine", "linear"]
-Way = Literal["own", "squash", "crop"]
-CHOICES = {"optimizer": get_args(Optimizer), "head": get_args(Head), "preprocessing": get_args(Way)}
-
-
-OF_PRESET: Any = object()  # not None, which means something
-
 
 @dataclass(frozen=True)
-class FirstSession:
-    """How a backbone is adapted: plain values, which a preset has unless they are given.
+class _Session:
+    """All values of a session, each of them possible."""
 
-    >>> FirstSession("adaptformer", "paper").learning_rate
-    0.03
-    >>> FirstSession("vpt", epochs=5).adapter
-    VPT(tokens=5, depth='deep', start='uniform')
-
-    Attributes:
-        adapter: what is tuned; "auto" for what suits the network.
-        preset: "default", "paper" or "official": the values of all that is not given.
-        optimizer: "adam" or "adamw".
-        learning_rate: in the first epoch; it goes down to zero along a cosine, epoch by epoch.
-        weight_decay: of the tuned values and the head.
-        batch_size: images a step.
-        epochs: passes over the images, at most.
-        patience: stop after so many epochs without a gain of held-out accuracy, and keep the best; None:
-            train on all images to the end, and keep the last epoch.
-        held_out: the share of every class that is held out; none without a patience.
-        head: "cosine" (with a fixed scale of 30) or "linear".
-        preprocessing: "own" (that of the weights), "squash" (the whole image to the input size), or "crop"
-            (the short side to the input size, centre crop, values from 0 to 1).
-        seed: decides the first values, the split, the order of images, and their augmentation.
-    """
-
-    adapter: Adapter | str = AUTO
-    preset: str = "default"
-    optimizer: Optimizer = OF_PRESET
-    learning_rate: float = OF_PRESET
-    weight_decay: float = OF_PRESET
-    batch_size: int = OF_PRESET
-    epochs: int = OF_PRESET
-    patience: int | None = OF_PRESET
-    held_out: float = OF_PRESET
-    head: Head = OF_PRESET
-    preprocessing: Way = OF_PRESET
-    seed: int = 0
+    adapter: Adapter | str
+    preset: str
+    optimizer: Optimizer
+    learning_rate: float
+    weight_decay: float
+    batch_size: int
+    epochs: int
+    patience: int | None
+    held_out: float
+    head: Head
+    preprocessing: Way
+    seed: int
 
     def __post_init__(self) -> None:
-        if self.preset not in PRESETS:
-            raise unknown_name("preset", self.preset, PRESETS)
-        for name, value in PRESETS[self.preset].items():
-            if getattr(self, name) is OF_PRESET:
-                object.__setattr__(self, name, value)
-        if self.patience is None:
-            object.__setattr__(self, "held_out", 0.0)
-        if not isinstance(self.adapter, Adapter) and self.adapter != AUTO:
-            if self.adapter not in ADAPTERS:
-                raise unknown_name("adapter", self.adapter, [AUTO, *ADAPTERS])
-            settings = PRESET_ADAPTERS[self.preset].get(self.adapter, {})
-            object.__setattr__(self, "adapter", ADAPTERS[self.adapter](**settings))
-        self._require_possible()
-
-    def _require_possible(self) -> None:
         """Refuse values that cannot be."""
         for name, known in CHOICES.items():
             if getattr(self, name) not in known:
@@ -148,6 +124,48 @@ class FirstSession:
             if not possible:
                 raise InputError(f"{name} = {getattr(self, name)!r} is impossible. Use {allowed}.")
 
+
+@dataclass(frozen=True, init=False)
+class FirstSession(_Session):
+    """How a backbone is adapted: plain values, which a preset has unless they are given.
+
+    >>> FirstSession("adaptformer", "paper").learning_rate
+    0.03
+    >>> FirstSession("vpt", epochs=5).adapter
+    VPT(tokens=5, depth='deep', start='uniform')
+
+    Attributes:
+        adapter: what is tuned; "auto" for what suits the network.
+        preset: "default", "paper" or "official": the values of all that is not given.
+        optimizer: "adam" or "adamw".
+        learning_rate: in the first epoch; it goes down to zero along a cosine, epoch by epoch.
+        weight_decay: of the tuned values and the head.
+        batch_size: images per step.
+        epochs: passes over the images, at most.
+        patience: stop after so many epochs without a gain of held-out accuracy, and keep the best; None:
+            train on all images to the end, and keep the last epoch.
+        held_out: the share of every class that is held out; none without a patience.
+        head: "cosine" (with a fixed scale of 30) or "linear".
+        preprocessing: "own" (that of the weights), "squash" (the whole image to the input size), or "crop"
+            (the short side to the input size, centre crop, values from 0 to 1).
+        seed: decides the first values, the split, the order of images, and their augmentation.
+    """
+
+    def __init__(
+        self,
+        adapter: Adapter | str = AUTO,
+        preset: str = "default",
+        *,
+        seed: int = 0,
+        **given: Unpack[Values],
+    ) -> None:
+        if preset not in PRESETS:
+            raise unknown_name("preset", preset, PRESETS)
+        values: dict[str, Any] = {**PRESETS[preset], **given}
+        if values["patience"] is None:
+            values["held_out"] = 0.0
+        super().__init__(_adapter(adapter, preset), preset, seed=seed, **values)
+
     @classmethod
     def wanted(cls, adapter: Wanted) -> FirstSession | None:
         """The session that somebody asks for: by an adapter's name, by an adapter, in full, or none at all.
@@ -162,7 +180,7 @@ class FirstSession:
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values; `from_dict` is the inverse."""
         adapter = self.adapter if isinstance(self.adapter, str) else self.adapter.to_dict()
-        return {**{name: getattr(self, name) for name in self.__dataclass_fields__}, "adapter": adapter}
+        return {**{each.name: getattr(self, each.name) for each in fields(self)}, "adapter": adapter}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
@@ -178,6 +196,15 @@ class FirstSession:
         assert isinstance(adapter, Adapter)
         preprocessing = preprocessed(backbone.preprocessing, self.preprocessing)
         return AdaptedBackbone(backbone, adapter, seed=self.seed, preprocessing=preprocessing)
+
+
+def _adapter(adapter: Adapter | str, preset: str) -> Adapter | str:
+    """The adapter of that name as the preset has it; "auto" stays open until there is a network."""
+    if isinstance(adapter, Adapter) or adapter == AUTO:
+        return adapter
+    if adapter not in ADAPTERS:
+        raise unknown_name("adapter", adapter, [AUTO, *ADAPTERS])
+    return ADAPTERS[adapter](**PRESET_ADAPTERS[preset].get(adapter, {}))
 
 
 def _is_whole(value: object, least: int) -> bool:
@@ -199,25 +226,20 @@ def preprocessed(own: Preprocessing, way: Way) -> Preprocessing:
 
 
 def split(targets: NDArray[np.int64], share: float, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Places to train on and to hold out: the share of every class, at least one, but never its last one.
+    """Indices to train on and to hold out: the share of every class, at least one, but never its last one.
 
     >>> training, held_out = split(np.array([0, 0, 0, 0, 1, 1, 2]), 0.25, seed=0)
     >>> len(training), len(held_out)
     (5, 2)
     """
     rng = np.random.default_rng(seed_of(seed, "split"))
-    training, held_out = [], []
-    for target in np.unique(targets):
-        places = rng.permutation(np.flatnonzero(targets == target))
-        count = min(max(1, round(share * len(places))), len(places) - 1)
-        held_out.append(places[:count])
-        training.append(places[count:])
-    if not sum(map(len, held_out)):
+    training, held_out = sampling.split(targets.tolist(), share, lambda _: rng)
+    if not len(held_out):
         raise InputError(
             "A backbone cannot be adapted to classes of one image each: none can be held out to see when to "
             "stop. Learn more images of a class in the first session, or learn without an adapter."
         )
-    return np.sort(np.concatenate(training)), np.sort(np.concatenate(held_out))
+    return training, held_out
 
 
 Wanted: TypeAlias = str | Adapter | FirstSession | None

@@ -1,110 +1,361 @@
-"""What all training shares: batches of pixels, learning rates, and optimisers that outlive the process.
+"""The trainer: epochs, seeds, learning rates, held-out accuracy, checkpoints and divergence, in one loop.
 
-Everything random is drawn anew for every epoch and image from seeds: so neither the number of processes that
-decode images nor a break in between changes anything.
+First-session adaptation and all methods that train say what they train (`Trainable`) and how (`Recipe`); the
+rest is the same for all. Everything random is drawn anew for every epoch and image from seeds: so neither the
+number of processes that decode images nor a break in between changes anything.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
-from PIL.Image import Image
-from torch import Tensor
-from torch.utils.data import Dataset
+from torch import Tensor, nn
 
-from layup.errors import BadImageError
-from layup.features import in_batches, read_ahead
-from layup.images import ImageSource, open_image
+from layup import schema, storage
+from layup.errors import DamagedFileError, DivergedError, MismatchError
+from layup.progress import progress_bar
 from layup.seeds import seeded
+from layup.tuning.optimizers import (
+    OPTIMIZERS,
+    Groups,
+    grouped,
+    load_optimizer_state,
+    optimizer_state,
+    parameters_of,
+    set_rate,
+)
+from layup.tuning.pictures import Batch
 
-Batch: TypeAlias = tuple[Tensor, Tensor]  # pixels (B, 3, height, width), targets (B,)
+OPTIMIZER = "optimizer."  # before the names of such tensors in files
+CHECKPOINT: schema.Shape = {
+    "key": schema.HASH,
+    "epochs": [{"loss": schema.NUMBER, "accuracy": schema.AMOUNT.or_none()}],
+    "scaler": schema.FIELDS,
+}
 
-# What an optimiser remembers of each parameter.
-SGD_PARTS = {"momentum_buffer"}
-ADAM_PARTS = {"step", "exp_avg", "exp_avg_sq"}
+
+@dataclass(frozen=True)
+class Epoch:
+    """How training went: mean loss over its samples, and accuracy on those held out, if any are."""
+
+    loss: float
+    accuracy: float | None = None
 
 
-class Pictures(Dataset[Any]):
-    """Images as a transform leaves them; a random one draws from the seeds and the image's place."""
+@dataclass(frozen=True)
+class Recipe:
+    """How something is trained.
+
+    optimizer: "sgd" (with momentum), "adam" or "adamw".
+    epochs: passes over the samples, at most.
+    rate: the learning rate of an epoch, counted from 0.
+    weight_decay: of all that is trained.
+    clip: the largest norm of all gradients together, if there is one.
+    patience: stop after so many epochs without a gain of held-out accuracy; None: train to the end.
+    seeds: all that is random in a step follows from them and the epoch.
+    """
+
+    optimizer: str
+    epochs: int
+    rate: Callable[[int], float]
+    weight_decay: float = 0.0
+    clip: float | None = None
+    patience: int | None = None
+    seeds: tuple[int, ...] = ()
+
+    def optimizer_of(self, groups: Groups) -> torch.optim.Optimizer:
+        """A new optimizer of these parameters."""
+        return OPTIMIZERS[self.optimizer](grouped(groups), lr=self.rate(0), weight_decay=self.weight_decay)
+
+
+class Trainable(ABC):
+    """What a `Trainer` trains."""
+
+    device: torch.device
+    steps: int
+    """Batches per epoch, held-out ones too."""
+
+    @abstractmethod
+    def groups(self) -> Groups:
+        """The parameters."""
+
+    @abstractmethod
+    def batches(self, epoch: int) -> Iterator[Batch]:
+        """The batches of an epoch, counted from 0."""
+
+    @abstractmethod
+    def loss(self, inputs: Tensor, targets: Tensor) -> Tensor:
+        """What a step makes smaller."""
+
+    @abstractmethod
+    def diverged(self, what: str, epoch: int) -> DivergedError:
+        """The error which says that something is not finite any more, in an epoch counted from 1."""
+
+    def learning(self) -> AbstractContextManager[None]:
+        """Where an epoch is trained."""
+        return nullcontext()
+
+    def held_out(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """Scores (B, C) of what is held out, and their targets (B,)."""
+        return iter(())
+
+    def keep(self) -> None:  # noqa: B027  # mostly there is nothing to do
+        """Remember what there is now: no epoch before was as good."""
+
+    def tensors(self, finished: bool) -> dict[str, Tensor]:
+        """What a checkpoint holds beside the optimizer; of a finished training, what its result needs."""
+        return {}
+
+    def load(self, tensors: Mapping[str, Tensor], finished: bool) -> None:  # noqa: B027
+        """Take over what `tensors` gave, or raise a `ValueError`."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A file with the state of training after its last epoch.
+
+    key: a hash of all that decides how training goes: what another key has left is not used.
+    of: what is trained, and `hint`: what to do about a file that is none of these, for the error.
+    """
+
+    path: Path
+    kind: str
+    key: str
+    of: str
+    hint: str
+
+
+class Trainer:
+    """Trains something, an epoch at a time.
+
+    >>> class Line(Trainable):
+    ...     device, steps = torch.device("cpu"), 1
+    ...     slope = nn.Parameter(torch.zeros(()))
+    ...     def groups(self):
+    ...         return [(1.0, [self.slope])]
+    ...     def batches(self, epoch):
+    ...         yield torch.ones(3), torch.full((3,), 2.0)
+    ...     def loss(self, inputs, targets):
+    ...         return ((self.slope * inputs - targets) ** 2).mean()
+    ...     def diverged(self, what, epoch):
+    ...         return DivergedError(f"{what} not finite")
+    >>> trainer = Trainer(Line(), Recipe("adam", epochs=2, rate=lambda epoch: 0.1))
+    >>> trainer.run("Fitting", progress=False)
+    >>> [round(epoch.loss, 2) for epoch in trainer.epochs]
+    [4.0, 3.61]
+
+    Args:
+        trained: what is trained.
+        recipe: how.
+        optimizer: one that has made steps before; otherwise it is a new one.
+        scaled: scale gradients up, where half precision would make the small ones zero.
+
+    Attributes:
+        epochs: how each epoch went.
+    """
 
     def __init__(
         self,
-        images: Sequence[ImageSource],
-        targets: NDArray[np.int64],
-        transform: Callable[[Image], Tensor],
-        seeds: tuple[int, ...] = (),
+        trained: Trainable,
+        recipe: Recipe,
+        *,
+        optimizer: torch.optim.Optimizer | None = None,
+        scaled: bool = False,
     ) -> None:
-        self.images, self.targets = images, targets
-        self.transform, self.seeds = transform, seeds
+        self.trained, self.recipe = trained, recipe
+        self.epochs: list[Epoch] = []
+        self.scaler = torch.amp.GradScaler(trained.device.type, enabled=scaled)
+        self._given = optimizer
 
-    def __getitems__(self, places: list[int]) -> Batch | BadImageError:
-        pixels = []
-        for place in places:
-            try:
-                image = open_image(self.images[place])
-            except BadImageError as error:
-                return error  # raised in another process, it would be a page of text
-            with seeded(*self.seeds, place):
-                pixels.append(self.transform(image))
-        return torch.stack(pixels), torch.from_numpy(self.targets[places])
+    @cached_property
+    def optimizer(self) -> torch.optim.Optimizer:
+        """Made when it is needed: a checkpoint may bring other parameters."""
+        return self.recipe.optimizer_of(self.trained.groups()) if self._given is None else self._given
 
-    def batches(
-        self, places: Sequence[int] | NDArray[np.int64], size: int, workers: int | None
-    ) -> Iterator[Batch]:
-        """The pictures at these places, so many at a time; other processes prepare the next ones."""
-        for batch in read_ahead(self, in_batches(places, size), workers):
-            if isinstance(batch, BadImageError):
-                raise batch
-            yield batch
+    @property
+    def kept(self) -> int:
+        """The epoch to keep, counted from 1: the first of the best; the last if nothing is held out."""
+        accuracies = [-1.0 if epoch.accuracy is None else epoch.accuracy for epoch in self.epochs]
+        best = max(accuracies, default=-1.0)
+        return len(accuracies) if best < 0 else 1 + accuracies.index(best)
+
+    @property
+    def finished(self) -> bool:
+        """Whether all epochs are done, or the last ones brought nothing."""
+        done, patience = len(self.epochs), self.recipe.patience
+        return done >= self.recipe.epochs or (patience is not None and done - self.kept >= patience)
+
+    @property
+    def finite(self) -> bool:
+        """Whether all that is trained, and all that the optimizer remembers, are finite numbers."""
+        return all_finite([*parameters_of(self.optimizer), *optimizer_state(self.optimizer).values()])
+
+    def run(self, title: str, *, progress: bool | None, checkpoint: Checkpoint | None = None) -> None:
+        """Train to the end, from the checkpoint if it holds this very training, and write it every epoch."""
+        if checkpoint is not None:
+            self.resume(checkpoint)
+        steps = self.trained.steps
+        with progress_bar(progress, "steps") as bar:
+            task = bar.add_task(
+                title,
+                total=steps * self.recipe.epochs,
+                completed=steps * len(self.epochs),
+                note=self.summary(),
+            )
+
+            def counted(batches: Iterator[Batch]) -> Iterator[Batch]:
+                for batch in batches:
+                    yield batch
+                    bar.advance(task)
+
+            while not self.finished:
+                try:
+                    loss = self.train(counted(self.trained.batches(len(self.epochs))))
+                    accuracy = self.measure(counted(self.trained.held_out()))
+                except DivergedError:
+                    if checkpoint is not None:
+                        storage.delete(checkpoint.path)  # it could only diverge again
+                    raise
+                self.note(Epoch(loss, accuracy))
+                if checkpoint is not None:
+                    self.save(checkpoint)
+                bar.update(task, completed=steps * len(self.epochs), note=self.summary())
+        self.optimizer.zero_grad()  # gradients are as large as what is trained
+
+    def train(self, batches: Iterable[Batch]) -> float:
+        """One epoch; the mean loss."""
+        epoch = len(self.epochs)
+        set_rate(self.optimizer, self.recipe.rate(epoch))
+        total, count = 0.0, 0
+        with (
+            self.trained.learning(),
+            seeded(*self.recipe.seeds, epoch, "dropout", device=self.trained.device),
+        ):
+            for inputs, targets in batches:
+                total += self.step(inputs, targets.to(self.trained.device)) * len(targets)
+                count += len(targets)
+        if not self.finite:
+            raise self._diverged("the weights are")
+        return total / count
+
+    def step(self, inputs: Tensor, targets: Tensor) -> float:
+        """One step; the loss before it."""
+        loss = self.trained.loss(inputs, targets)
+        if not math.isfinite(value := loss.item()):
+            raise self._diverged("the loss is")
+        self.optimizer.zero_grad()
+        self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
+        if self.recipe.clip is not None:
+            self.scaler.unscale_(self.optimizer)
+            nn.utils.clip_grad_norm_(parameters_of(self.optimizer), self.recipe.clip)
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+        return value
+
+    def measure(self, scored: Iterable[tuple[Tensor, Tensor]]) -> float | None:
+        """The share of targets with the highest score; None without patience, or if there are none."""
+        right, count = 0, 0
+        for scores, targets in scored:
+            if not scores.isfinite().all():
+                raise self._diverged("the scores are")
+            right += int((scores.argmax(dim=1).cpu() == targets).sum())
+            count += len(targets)
+        return right / count if count and self.recipe.patience is not None else None
+
+    def note(self, epoch: Epoch) -> None:
+        """Enter an epoch, and have it kept if none before was as good."""
+        self.epochs.append(epoch)
+        if self.kept == len(self.epochs):
+            self.trained.keep()
+
+    def summary(self) -> str:
+        """How many epochs are done, and how the last one went."""
+        if not self.epochs:
+            return ""
+        last = self.epochs[-1]
+        held_out = "" if last.accuracy is None else f" · held-out {last.accuracy:.3f}"
+        return f"epoch {len(self.epochs)} · loss {last.loss:.3f}{held_out}"
+
+    # ---- files
+
+    def save(self, checkpoint: Checkpoint) -> None:
+        """Write all that is needed to go on."""
+        tensors = self.trained.tensors(self.finished)
+        if not self.finished:
+            remembered = optimizer_state(self.optimizer)
+            tensors |= {OPTIMIZER + name: value for name, value in remembered.items()}
+        header = {
+            "key": checkpoint.key,
+            "epochs": [asdict(epoch) for epoch in self.epochs],
+            "scaler": self.scaler.state_dict(),
+        }
+        storage.write(checkpoint.path, checkpoint.kind, header, as_arrays(tensors))
+
+    def resume(self, checkpoint: Checkpoint) -> None:
+        """Go to where this very training was, if the file holds it."""
+        path = checkpoint.path
+        if not path.exists():
+            return
+        try:
+            header, arrays = storage.read(path, checkpoint.kind)
+            with storage.believed(path):
+                schema.require(header, CHECKPOINT, "header")
+                if header["key"] == checkpoint.key:
+                    self._take(header, as_tensors(arrays))
+        except (DamagedFileError, MismatchError) as error:
+            raise DamagedFileError(
+                f"'{path}' is no checkpoint of {checkpoint.of}, or is damaged. {checkpoint.hint}"
+            ) from error
+
+    def _take(self, header: Mapping[str, Any], tensors: dict[str, Tensor]) -> None:
+        self.epochs = [Epoch(**epoch) for epoch in header["epochs"]]
+        if not 1 <= len(self.epochs) <= self.recipe.epochs:
+            raise ValueError(f"it has {len(self.epochs)} epochs, and not from 1 to {self.recipe.epochs}")
+        remembered = split_off(OPTIMIZER, tensors)
+        self.trained.load(tensors, self.finished)
+        if not self.finished:
+            load_optimizer_state(self.optimizer, remembered)
+            if header["scaler"] and self.scaler.is_enabled():  # it may have begun on another device
+                self.scaler.load_state_dict(header["scaler"])
+        elif remembered:
+            raise ValueError("it holds something else than the result of a training")
+        if not self.finite:
+            raise ValueError("it holds NaN or infinity")
+
+    def _diverged(self, what: str) -> DivergedError:
+        return self.trained.diverged(what, len(self.epochs) + 1)
 
 
-def annealed(learning_rate: float, epoch: int, epochs: int) -> float:
-    """The learning rate of an epoch (from 0): half a cosine wave from the first value towards zero.
+def all_finite(tensors: Iterable[Tensor]) -> bool:
+    """Whether there is neither NaN nor infinity in any of them."""
+    return all(bool(tensor.isfinite().all()) for tensor in tensors)
 
-    >>> [annealed(1.0, epoch, 4) for epoch in (0, 2)]
-    [1.0, 0.5]
+
+def as_arrays(tensors: Mapping[str, Tensor]) -> storage.Arrays:
+    """Tensors as files hold them."""
+    return {name: tensor.detach().cpu().numpy() for name, tensor in tensors.items()}
+
+
+def as_tensors(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Tensor]:
+    """The inverse of `as_arrays`."""
+    return {name: torch.from_numpy(array) for name, array in arrays.items()}
+
+
+def split_off(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors whose names begin so, without that; the others stay where they are.
+
+    >>> tensors = {"head": torch.zeros(1), "optimizer.0.step": torch.ones(1)}
+    >>> split_off("optimizer.", tensors), list(tensors)
+    ({'0.step': tensor([1.])}, ['head'])
     """
-    return learning_rate * (1 + math.cos(math.pi * epoch / epochs)) / 2
-
-
-def optimizer_state(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """What an optimiser remembers, by PLACE.NAME, where the places are those of the parameters."""
-    return {
-        f"{place}.{name}": value
-        for place, values in optimizer.state_dict()["state"].items()
-        for name, value in values.items()
-        if value is not None
-    }
-
-
-def load_optimizer_state(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
-    """Have an optimiser of the same parameters remember what `optimizer_state` gave.
-
-    Parameters that it knows nothing of begin without a memory. A `ValueError` if it was of other parameters,
-    or of another kind of optimiser.
-    """
-    parameters = [each for group in optimizer.param_groups for each in group["params"]]
-    known = {str(place): parameter for place, parameter in enumerate(parameters)}
-    state: dict[int, dict[str, Tensor]] = {}
-    for name, tensor in tensors.items():
-        place, _, part = name.partition(".")
-        if place not in known or not _fits(part, tensor, known[place]):
-            raise ValueError(f"{name} is not what an optimiser of these parameters remembers")
-        state.setdefault(int(place), {})[part] = tensor
-    parts = SGD_PARTS if isinstance(optimizer, torch.optim.SGD) else ADAM_PARTS
-    for number, remembered in state.items():
-        if remembered.keys() != parts:
-            raise ValueError(f"of parameter {number} it remembers {sorted(remembered)}, not {sorted(parts)}")
-    optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
-
-
-def _fits(part: str, tensor: Tensor, parameter: Tensor) -> bool:
-    """Whether a tensor can be this part of what is remembered: a number of steps, or like its parameter."""
-    if part == "step":
-        return tensor.ndim == 0 and tensor.is_floating_point() and 1 <= tensor.item() < math.inf
-    return tensor.shape == parameter.shape
+    names = [name for name in tensors if name.startswith(prefix)]
+    return {name.removeprefix(prefix): tensors.pop(name) for name in names}

@@ -19,7 +19,7 @@ from layup import Backbone, FirstSession, progress, storage
 from layup.backbones import PASSES, Preprocessing
 from layup.benchmark.datasets import Dataset, Part
 from layup.benchmark.experiment import Experiment, run
-from layup.benchmark.methods.gradient import GradientLearner, own_classes_loss
+from layup.benchmark.methods.gradient import _Task, own_classes_loss
 from layup.benchmark.methods.head import GrowingHead
 from layup.benchmark.methods.joint import JointMethod
 from layup.benchmark.methods.joint_probe import JointProbeMethod
@@ -34,7 +34,8 @@ from layup.errors import (
     StorageError,
 )
 from layup.seeds import seed_of
-from layup.tuning.trainer import optimizer_state
+from layup.tuning.optimizers import optimizer_state
+from layup.tuning.trainer import Trainer
 from learners import (
     BACK,
     FIRST,
@@ -68,12 +69,14 @@ class Interrupted(Exception):
 def steps(monkeypatch):
     """The losses of all steps so far, and which one of them is never taken."""
     taken = []
-    take = GradientLearner._step
+    take = Trainer.step
 
-    def spy(learner, *arguments):
+    def spy(trainer, *batch):
+        if not isinstance(trainer.trained, _Task):  # what comes after the epochs of a lesson
+            return take(trainer, *batch)
         if len(taken) == spied.stop:
             raise Interrupted
-        taken.append(take(learner, *arguments))
+        taken.append(take(trainer, *batch))
         return taken[-1]
 
     class Spied:
@@ -81,7 +84,7 @@ def steps(monkeypatch):
         losses = taken
 
     spied = Spied()
-    monkeypatch.setattr(GradientLearner, "_step", spy)
+    monkeypatch.setattr(Trainer, "step", spy)
     return spied
 
 
@@ -368,7 +371,7 @@ def test_a_damaged_scratch_is_told_about_in_one_sentence(setup, damage, steps, t
     with pytest.raises(Interrupted):
         learned(QUICK["l2p"], setup, FIRST)
     setup.scratch.write_bytes(damage(setup.scratch.read_bytes()))
-    with pytest.raises(DamagedFileError, match=r"holds no lesson to go on with, or is damaged\. Delete it"):
+    with pytest.raises(DamagedFileError, match=r"no checkpoint of a lesson, or is damaged\. Delete it"):
         learned(QUICK["l2p"], setup, FIRST)
 
 
@@ -380,8 +383,10 @@ def test_what_an_optimiser_cannot_remember_is_told_about_in_one_sentence(setup, 
     header, arrays = storage.read(setup.scratch, "lesson")
     gone = next(name for name in arrays if name.endswith(".exp_avg"))
     storage.write(setup.scratch, "lesson", header, {name: a for name, a in arrays.items() if name != gone})
-    with pytest.raises(DamagedFileError, match="unfinished run cannot go on: of parameter 0 it remembers"):
+    says = r"no checkpoint of a lesson, or is damaged\. Delete it"
+    with pytest.raises(DamagedFileError, match=says) as error:
         learned(QUICK["l2p"], setup, FIRST)
+    assert "of parameter 0 it remembers" in str(error.value.__cause__)
 
 
 @pytest.mark.parametrize("kind", ["model", "learner"])
@@ -540,11 +545,13 @@ def test_only_sequential_training_can_learn_from_a_stream(method, setup):
 @every_method
 def test_divergence_is_one_sentence(method, setup, tmp_path):
     wild = replace(method, learning_rate=1e36)
+    what = "weights are" if method.name == "joint-probe" else "loss is"  # a probe has two steps per epoch
     says = (
-        rf"^'{method.name}' diverged in lesson 1: the loss is not finite.*below 1e\+36 \(--learning-rate\)\.$"
+        rf"^'{method.name}' diverged in lesson 1: the {what} not finite.*below 1e\+36 \(--learning-rate\)\.$"
     )
     with pytest.raises(DivergedError, match=says):
         learned(wild, replace(setup, scratch=tmp_path / "lesson"), FIRST)
+    assert list(tmp_path.iterdir()) == []  # what could only diverge again is not kept
 
 
 @pytest.mark.parametrize("name", [*FINE_TUNED, "l2p", "dualprompt"])
@@ -685,14 +692,14 @@ def test_every_method_runs_through_domains(method, setup):
 
 
 @pytest.mark.parametrize(
-    ("method", "pace"),
+    ("method", "lr_multiplier"),
     [(QUICK["sequential"], 1.0), (QUICK["joint"], 0.01)],
     ids=lambda value: getattr(value, "name", ""),
 )
-def test_fine_tuning_equals_a_plain_loop_over_all_classes_so_far(method, pace, setup):
+def test_fine_tuning_equals_a_plain_loop_over_all_classes_so_far(method, lr_multiplier, setup):
     lessons = [FIRST, SECOND, BACK]
     rates = [method.learning_rate] * method.epochs
-    expected = plain_fine_tuning(setup.backbone, lessons, rates, pace=pace)
+    expected = plain_fine_tuning(setup.backbone, lessons, rates, lr_multiplier=lr_multiplier)
     assert_fine_tuned(learned(method, setup, *lessons), expected)
 
 
@@ -735,6 +742,18 @@ def test_on_a_stream_adam_survives_a_file(setup, broken, tmp_path):
     assert equal(kept(resumed), kept(straight))
     assert equal(memory(resumed), memory(straight))
     assert resumed.answers(TEST) == straight.answers(TEST)
+
+
+def test_a_stream_whose_optimizer_lost_its_memory_is_told_about_in_one_sentence(setup, tmp_path):
+    method, path = SequentialMethod(learning_rate=0.003), tmp_path / "l.layup"
+    setup = replace(setup, setting="ocl")
+    learned(method, setup, STREAM[0]).save(path)
+    header, arrays = storage.read(path, "learner")
+    gone = next(name for name in arrays if name.endswith(".exp_avg"))
+    storage.write(path, "learner", header, {name: a for name, a in arrays.items() if name != gone})
+    resumed = method.resume(setup, path)
+    with pytest.raises(DamagedFileError, match="unfinished run cannot go on: of parameter 0 it remembers"):
+        resumed.learn(*STREAM[1])
 
 
 def test_a_stream_runs_without_bars_and_leaves_no_scratch(setup, capsys, monkeypatch, tmp_path):

@@ -22,9 +22,11 @@ from layup.backbones import PASSES, Preprocessing
 from layup.backbones.timm_models import timm_backbone
 from layup.benchmark.methods.coda_prompt import CODAPromptMethod, _at_right_angles
 from layup.benchmark.methods.dualprompt import DualPromptMethod
+from layup.benchmark.methods.gradient import _Task
 from layup.benchmark.methods.l2p import L2PMethod
 from layup.benchmark.methods.prompting import PromptedTransformer, cosine
 from layup.errors import InputError, MismatchError
+from layup.tuning.trainer import Trainer
 from learners import BACK, FIRST, QUICK, SECOND, TEST, equal, kept, learned, pixels_of, setup_of, tiny
 
 WIDTH = 24
@@ -449,7 +451,8 @@ def test_gradients_are_cut_at_norm_1_where_the_recipe_does(name, clipped, setup)
     gradients = torch.autograd.grad(learner.loss(images, targets), values)
     norm = math.sqrt(sum(gradient.square().sum().item() for gradient in gradients))
     assert norm > 5
-    learner._step(torch.optim.SGD(values, lr=1.0), images, targets)
+    task = _Task(learner, FIRST[0], targets.numpy())
+    Trainer(task, learner.recipe, optimizer=torch.optim.SGD(values, lr=1.0)).step(images, targets)
     factor = 1 / norm if clipped else 1.0
     for value, old, gradient in zip(values, before, gradients, strict=True):
         torch.testing.assert_close(value.detach(), old - factor * gradient, rtol=1e-3, atol=1e-4)

@@ -43,7 +43,7 @@ def test_the_first_stage_equals_a_plain_loop_over_own_classes_at_a_hundredth_of_
     lessons = [FIRST, SECOND, BACK]
     method = replace(METHOD, epochs=10, learning_rate=0.05, batch_size=8)
     rates = [0.05] * 9 + [0.005]
-    expected = plain_fine_tuning(setup.backbone, lessons, rates, size=8, pace=0.01, own=True)
+    expected = plain_fine_tuning(setup.backbone, lessons, rates, size=8, lr_multiplier=0.01, own=True)
     assert_fine_tuned(learned(method, setup, *lessons), expected)  # no alignment was in the way
 
 
@@ -158,7 +158,7 @@ def test_logits_are_divided_by_the_mean_norm_over_tasks_and_by_the_temperature(s
     assert learner.head.classes == ["a", "b", "e", "c", "d"]
     logits = torch.randn(4, 5)
     expected = [normalised(row, 0.3) for row in logits.tolist()]
-    np.testing.assert_allclose(learner._normalised(logits), expected, rtol=1e-4)
+    np.testing.assert_allclose(learner.normalised(logits), expected, rtol=1e-4)
 
 
 def test_alignment_equals_its_recipe_step_by_step(setup):

@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from layup.benchmark.datasets.dataset import Contents, Part, listed
@@ -46,7 +46,7 @@ class Report:
     def to_dict(self) -> dict[str, object]:
         """The report as plain JSON values."""
         return {
-            **vars(self),
+            **asdict(self),
             "folder": None if self.folder is None else str(self.folder),
             "domains": {domain: list(sizes) for domain, sizes in self.domains.items()},
             "problems": list(self.problems),

@@ -14,6 +14,7 @@ import numpy as np
 
 from layup.errors import InputError
 from layup.images import ImageSource, image_digest, require_one_label_each
+from layup.sampling import sample
 
 
 @dataclass(frozen=True)
@@ -42,17 +43,10 @@ class Part:
 
     def sampled(self, classes: Iterable[str], images: int, seed: int) -> Part:
         """At most so many images of each of these classes, and of each domain of it, in their own order."""
-        members: dict[tuple[str, str], list[int]] = {}
-        for place, group in enumerate(zip(self.labels, self.domains or [""] * len(self), strict=True)):
-            members.setdefault(group, []).append(place)
+        groups = zip(self.labels, self.domains or [""] * len(self), strict=True)
         wanted = set(classes)
-        kept = [
-            place
-            for number, (group, places) in enumerate(sorted(members.items()))
-            if group[0] in wanted
-            for place in np.random.default_rng([seed, number]).permutation(places)[:images].tolist()
-        ]
-        return self._at(sorted(kept))
+        chosen = sample(groups, images, seed).tolist()
+        return self._at([index for index in chosen if self.labels[index] in wanted])
 
     def within(self, domains: Iterable[str]) -> Part:
         """The images of these domains."""

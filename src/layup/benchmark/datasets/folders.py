@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
 
+from layup import sampling
 from layup.benchmark.datasets.dataset import Contents, Part, listed
 from layup.benchmark.datasets.source import Layout, Source, lacking
 from layup.errors import InputError
@@ -16,8 +16,8 @@ TRAIN = ("train", "training")
 TEST = ("test", "val", "valid", "validation")
 """What people call the test folder, the likeliest first."""
 
-TEST_SHARE = 5
-"""One image in so many is for testing where there is no split on disk."""
+TEST_SHARE = 1 / 5
+"""Of the images of each class, for testing where there is no split on disk."""
 
 
 # Reading
@@ -95,15 +95,11 @@ def split(images: list[Path], labels: list[str], seed: int) -> tuple[Part, Part]
     """
     if seed < 0:
         raise InputError(f"A seed is a whole number ≥ 0, and {seed} is not.")
-    members = defaultdict(list)
-    for i, label in enumerate(labels):
-        members[label].append(i)
-    held_out = set()
-    for label, where in members.items():
-        if len(where) > 1:
-            rng = np.random.default_rng([seed, *label.encode("utf-8", "surrogateescape")])
-            held_out |= {*rng.permutation(where)[: max(1, round(len(where) / TEST_SHARE))].tolist()}
-    halves = ([i for i in range(len(images)) if (i in held_out) is tested] for tested in (False, True))
+
+    def generator(label: str) -> np.random.Generator:
+        return np.random.default_rng([seed, *label.encode("utf-8", "surrogateescape")])
+
+    halves = sampling.split(labels, TEST_SHARE, generator)
     train, test = (Part([images[i] for i in half], [labels[i] for i in half]) for half in halves)
     return train, test
 

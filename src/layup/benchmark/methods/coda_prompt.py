@@ -11,10 +11,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from layup.benchmark.methods.gradient import Groups, own_classes_loss
+from layup.benchmark.methods.gradient import own_classes_loss
 from layup.benchmark.methods.learner import Setup
 from layup.benchmark.methods.prompting import PromptLearner, PromptMethod
 from layup.errors import InputError
+from layup.tuning import Groups
 
 BLOCKS = (0, 1, 2, 3, 4)
 PARTS = ("prompts", "keys", "attentions")

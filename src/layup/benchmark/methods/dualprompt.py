@@ -9,10 +9,11 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from layup.benchmark.methods.gradient import Groups, own_classes_loss
+from layup.benchmark.methods.gradient import own_classes_loss
 from layup.benchmark.methods.learner import Setup
 from layup.benchmark.methods.prompting import PromptLearner, PromptMethod, cosine
 from layup.seeds import seeded
+from layup.tuning import Groups
 
 GENERAL_BLOCKS = (0, 1)
 EXPERT_BLOCKS = (2, 3, 4)

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from layup.adapters import AdaptedBackbone, Full
-from layup.benchmark.methods.gradient import GradientLearner, Groups
+from layup.benchmark.methods.gradient import GradientLearner
 from layup.benchmark.methods.learner import Setup
 from layup.images import ImageSource
+from layup.tuning import Groups
 
 
 class FineTunedLearner(GradientLearner):
@@ -34,7 +35,10 @@ class FineTunedLearner(GradientLearner):
         """All weights, and the head's rows of the classes that are trained, each by itself."""
         self.body.train()
         weights = [value for value in self.body.state().values() if isinstance(value, nn.Parameter)]
-        return [(self.method.pace, weights), *((1.0, [row]) for row in self.head.rows(self.trained()))]
+        return [
+            (self.method.lr_multiplier, weights),
+            *((1.0, [row]) for row in self.head.rows(self.trained())),
+        ]
 
     def trained(self) -> list[str]:
         """The classes whose rows of the head the current lesson trains."""

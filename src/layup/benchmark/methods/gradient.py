@@ -1,8 +1,8 @@
 """What methods that train share: epochs over a task, a head that grows, a state that outlives the process.
 
-A learner of this kind has some parameters, which a task trains with augmented images and an optimiser of its
-own, and a head over the classes that have come so far. After every epoch all of that is put away, so that the
-same task goes on from there after a break, with the same result.
+A learner of this kind has some parameters, which a task trains with augmented images and an optimizer of its
+own, and a head over the classes that have come so far. The trainer puts all of that away after every epoch,
+so that the same task goes on from there after a break, with the same result.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, ClassVar, Self, TypeAlias
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from layup import storage
@@ -29,11 +29,22 @@ from layup.errors import BadImageError, DamagedFileError, DivergedError, InputEr
 from layup.features import survey
 from layup.images import ImageSource, require_one_label_each
 from layup.progress import progress_bar
-from layup.seeds import seed_of, seeded
-from layup.tuning import Batch, Pictures, load_optimizer_state, optimizer_state
-
-Groups: TypeAlias = list[tuple[float, list[nn.Parameter]]]
-"""Parameters with the multiple of the learning rate at which they learn."""
+from layup.seeds import seeded
+from layup.tuning import (
+    Batch,
+    Checkpoint,
+    Groups,
+    Pictures,
+    Recipe,
+    Trainable,
+    Trainer,
+    as_arrays,
+    as_tensors,
+    grouped,
+    load_optimizer_state,
+    optimizer_state,
+    split_off,
+)
 
 KIND, SCRATCH = "learner", "lesson"  # of files
 HEAD, OPTIMIZER = "head", "optimizer."
@@ -154,9 +165,9 @@ class GradientLearner(Learner, ABC):
     ) -> Iterator[Batch]:
         """An epoch, at random, augmented."""
         seeds = (self.setup.seed, len(self.lessons), epoch)
-        order = np.random.default_rng(seed_of(*seeds, "order")).permutation(len(images))
         pictures = Pictures(images, targets, self.backbone.preprocessing.augmentation, seeds)
-        return pictures.batches(order, self.method.batch_size, self.setup.reading.get("workers"))
+        workers = self.setup.reading.get("workers")
+        return pictures.shuffled(np.arange(len(images)), self.method.batch_size, workers)
 
     def plain_batches(self, images: Sequence[ImageSource], targets: NDArray[np.int64]) -> Iterator[Batch]:
         """The images as they are, in order."""
@@ -184,8 +195,7 @@ class GradientLearner(Learner, ABC):
             self.start()
         places = {name: place for place, name in enumerate(self.head.classes)}
         targets = np.array([places[label] for label in labels], np.int64)
-        key = blake2b(repr([self._about(), list(labels)]).encode() + b"".join(seen.digests)).hexdigest()
-        self._train(images, targets, key)
+        self._train(_Task(self, images, targets), seen.digests)
         with seeded(self.setup.seed, len(self.lessons), "finish", device=self.backbone.device):
             self.finish(images, targets)
 
@@ -220,7 +230,7 @@ class GradientLearner(Learner, ABC):
         if self._streams:
             remembered = self._remembered if self._optimizer is None else optimizer_state(self._optimizer)
             tensors |= {OPTIMIZER + name: value for name, value in remembered.items()}
-        storage.write(path, KIND, header, _as_arrays(tensors))
+        storage.write(path, KIND, header, as_arrays(tensors))
         if self.setup.scratch is not None and self.setup.scratch.exists():
             storage.delete(self.setup.scratch)  # the lesson is in the file now
 
@@ -234,7 +244,9 @@ class GradientLearner(Learner, ABC):
                         f"'{path}' holds a learner with {name} {header[name]!r}, and not {mine!r}."
                     )
             self.lessons, self.losses = header["lessons"], header["losses"]
-            self._take(_as_tensors(arrays), header["classes"])
+            tensors = as_tensors(arrays)
+            self._remembered = split_off(OPTIMIZER, tensors)
+            self._take(tensors, header["classes"])
 
     def _about(self) -> dict[str, Any]:
         return {
@@ -251,11 +263,6 @@ class GradientLearner(Learner, ABC):
 
     def _take(self, tensors: dict[str, Tensor], classes: list[str]) -> None:
         self.head.take(classes, tensors.pop(HEAD))
-        self._remembered = {
-            name.removeprefix(OPTIMIZER): tensors.pop(name)
-            for name in list(tensors)
-            if name.startswith(OPTIMIZER)
-        }
         self.restore(tensors)
 
     # ---- training
@@ -265,59 +272,32 @@ class GradientLearner(Learner, ABC):
         """Whether lessons are steps of one pass, and the optimiser goes on from one to the next."""
         return self.setup.setting == "ocl"
 
-    def _train(self, images: Sequence[ImageSource], targets: NDArray[np.int64], key: str) -> None:
-        scratch = None if self._streams else self.setup.scratch
-        self.losses = []
-        if scratch is not None and scratch.exists():
-            try:
-                header, arrays = storage.read(scratch, SCRATCH)
-                with storage.believed(scratch):
-                    if header["key"] == key:
-                        self.losses = header["losses"]
-                        self._take(_as_tensors(arrays), header["classes"])
-            except DamagedFileError as error:
-                raise DamagedFileError(
-                    f"'{scratch}' holds no lesson to go on with, or is damaged. Delete it, and the lesson "
-                    "begins anew."
-                ) from error
-        optimizer = self._going_on()
-        epochs = 1 if self._streams else self.method.epochs
-        steps = math.ceil(len(images) / self.method.batch_size)
-        shown = False if self._streams else self.setup.reading.get("progress")
-        with progress_bar(shown, "steps") as bar:
-            task = bar.add_task(
-                "Training", total=steps * epochs, completed=steps * len(self.losses), note=self._note()
-            )
-            while len(self.losses) < epochs:
-                epoch = len(self.losses)
-                for group in optimizer.param_groups:
-                    group["lr"] = group["pace"] * self.method.rate(epoch)
-                total = 0.0
-                with seeded(self.setup.seed, len(self.lessons), epoch, "steps", device=self.backbone.device):
-                    for inputs, aims in self.training_batches(images, targets, epoch):
-                        total += self._step(optimizer, inputs, aims.to(self.backbone.device)) * len(aims)
-                        bar.advance(task)
-                self.losses.append(total / len(images))
-                bar.update(task, note=self._note())
-                if scratch is not None:
-                    tensors = self._tensors()
-                    tensors |= {OPTIMIZER + name: t for name, t in optimizer_state(optimizer).items()}
-                    header = {"key": key, "classes": self.head.classes, "losses": self.losses}
-                    storage.write(scratch, SCRATCH, header, _as_arrays(tensors))
-        optimizer.zero_grad()  # gradients are as large as what is trained
-        self._optimizer = optimizer if self._streams else None
+    @property
+    def recipe(self) -> Recipe:
+        """How the current lesson is trained: on a stream by one Adam, in one pass."""
+        method = self.method
+        return Recipe(
+            "adam" if self._streams else method.optimizer,
+            1 if self._streams else method.epochs,
+            method.rate,
+            weight_decay=method.weight_decay,
+            clip=method.clip,
+            seeds=(self.setup.seed, len(self.lessons)),
+        )
 
-    def _step(self, optimizer: torch.optim.Optimizer, inputs: Tensor, targets: Tensor) -> float:
-        loss = self.loss(inputs, targets)
-        if not math.isfinite(value := loss.item()):
-            raise self.diverged("the loss is")
-        optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        if self.method.clip is not None:
-            every = [value for group in optimizer.param_groups for value in group["params"]]
-            nn.utils.clip_grad_norm_(every, self.method.clip)
-        optimizer.step()
-        return value
+    def _train(self, task: _Task, digests: Sequence[bytes]) -> None:
+        if self._streams:
+            self._optimizer = self._going_on()
+        trainer = Trainer(task, self.recipe, optimizer=self._optimizer)
+        checkpoint = None
+        if not self._streams and self.setup.scratch is not None:
+            decides = repr([self._about(), task.targets.tolist()]).encode() + b"".join(digests)
+            key = blake2b(decides, digest_size=16).hexdigest()
+            hint = "Delete it, and the lesson begins anew."
+            checkpoint = Checkpoint(self.setup.scratch, SCRATCH, key, "a lesson", hint)
+        shown = False if self._streams else self.setup.reading.get("progress")
+        trainer.run("Training", progress=shown, checkpoint=checkpoint)
+        self.losses = [epoch.loss for epoch in trainer.epochs]
 
     def diverged(self, what: str) -> DivergedError:
         """The error that says so."""
@@ -327,30 +307,54 @@ class GradientLearner(Learner, ABC):
         )
 
     def _going_on(self) -> torch.optim.Optimizer:
-        """The optimiser of this lesson: a new one, but on a stream the old one with what is new."""
-        groups = [{"params": params, "pace": pace} for pace, params in self.groups()]
-        optimizer = self._optimizer
+        """The optimizer of a stream: that of the batch before, with what is new."""
+        groups, optimizer = self.groups(), self._optimizer
         if optimizer is None:
-            rate, decay = self.method.learning_rate, self.method.weight_decay
-            if self.method.optimizer == "adam" or self._streams:
-                optimizer = torch.optim.Adam(groups, lr=rate, weight_decay=decay)
-            else:
-                optimizer = torch.optim.SGD(groups, lr=rate, momentum=0.9, weight_decay=decay)
-            if self._remembered:
-                try:
-                    load_optimizer_state(optimizer, self._remembered)
-                except ValueError as error:
-                    raise DamagedFileError(
-                        f"The unfinished run cannot go on: {error}. Begin it anew."
-                    ) from error
-                self._remembered = {}
+            optimizer = self.recipe.optimizer_of(groups)
+            try:
+                load_optimizer_state(optimizer, self._remembered)
+            except ValueError as error:
+                raise DamagedFileError(f"The unfinished run cannot go on: {error}. Begin it anew.") from error
+            self._remembered = {}
         else:
-            for group in groups[len(optimizer.param_groups) :]:
+            for group in grouped(groups[len(optimizer.param_groups) :]):
                 optimizer.add_param_group(group)
         return optimizer
 
-    def _note(self) -> str:
-        return f"epoch {len(self.losses)} · loss {self.losses[-1]:.3f}" if self.losses else ""
+
+class _Task(Trainable):
+    """A learner on the images of a task."""
+
+    def __init__(
+        self, learner: GradientLearner, images: Sequence[ImageSource], targets: NDArray[np.int64]
+    ) -> None:
+        self.learner, self.images, self.targets = learner, images, targets
+        self.device = learner.backbone.device
+        self.steps = math.ceil(len(images) / learner.method.batch_size)
+
+    def groups(self) -> Groups:
+        """What the task trains."""
+        return self.learner.groups()
+
+    def loss(self, inputs: Tensor, targets: Tensor) -> Tensor:
+        """The learner's own."""
+        return self.learner.loss(inputs, targets)
+
+    def batches(self, epoch: int) -> Iterator[Batch]:
+        """The images of the task."""
+        return self.learner.training_batches(self.images, self.targets, epoch)
+
+    def tensors(self, finished: bool) -> dict[str, Tensor]:
+        """All that was learned."""
+        return self.learner._tensors()
+
+    def load(self, tensors: Mapping[str, Tensor], finished: bool) -> None:
+        """Take it over."""
+        self.learner._take(dict(tensors), self.learner.head.classes)
+
+    def diverged(self, what: str, epoch: int) -> DivergedError:
+        """The error that says so."""
+        return self.learner.diverged(what)
 
 
 def own_classes_loss(head: GrowingHead, embedding: Tensor, targets: Tensor, classes: Sequence[str]) -> Tensor:
@@ -362,11 +366,3 @@ def own_classes_loss(head: GrowingHead, embedding: Tensor, targets: Tensor, clas
     own = torch.full((len(place),), -1, device=targets.device)
     own[[place[name] for name in classes]] = torch.arange(len(classes), device=targets.device)
     return functional.cross_entropy(head(embedding, classes), own[targets])
-
-
-def _as_arrays(tensors: Mapping[str, Tensor]) -> dict[str, NDArray[Any]]:
-    return {name: tensor.detach().cpu().numpy() for name, tensor in tensors.items()}
-
-
-def _as_tensors(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Tensor]:
-    return {name: torch.from_numpy(array) for name, array in arrays.items()}

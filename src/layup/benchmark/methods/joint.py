@@ -28,7 +28,7 @@ class JointMethod(GradientMethod):
     learner = SequentialLearner
     at_once = True
     weight_decay = 5e-4
-    pace = 0.01
+    lr_multiplier = 0.01
 
     epochs: int = 30
     learning_rate: float = 0.01

@@ -12,13 +12,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from layup.benchmark.methods.gradient import GradientLearner, GradientMethod, Groups
+from layup.benchmark.methods.gradient import GradientLearner, GradientMethod
 from layup.benchmark.methods.learner import Setup
 from layup.errors import BadImageError
-from layup.features import EMBEDDING, extractor_of
+from layup.features import EMBEDDING, extractor_of, in_batches
 from layup.images import ImageSource
-from layup.seeds import seed_of
-from layup.tuning import Batch
+from layup.tuning import Batch, Groups, shuffled
 
 
 class ProbeLearner(GradientLearner):
@@ -47,11 +46,9 @@ class ProbeLearner(GradientLearner):
         """An epoch, in a random order."""
         if self._rows is None:
             self._rows = torch.cat([rows for rows, _ in self.plain_batches(images, targets)])
-        seed = seed_of(self.setup.seed, len(self.lessons), epoch, "order")
-        order = np.random.default_rng(seed).permutation(len(images))
-        for start in range(0, len(order), self.method.batch_size):
-            places = order[start : start + self.method.batch_size]
-            yield self._rows[places], torch.from_numpy(targets[places])
+        order = shuffled(np.arange(len(images)), self.setup.seed, len(self.lessons), epoch)
+        for indices in in_batches(order, self.method.batch_size):
+            yield self._rows[indices], torch.from_numpy(targets[indices])
 
     def plain_batches(self, images: Sequence[ImageSource], targets: NDArray[np.int64]) -> Iterator[Batch]:
         """The embeddings of the images, in order."""

@@ -8,11 +8,12 @@ from typing import Any, Self
 
 from torch import Tensor, nn
 
-from layup.benchmark.methods.gradient import Groups, own_classes_loss
+from layup.benchmark.methods.gradient import own_classes_loss
 from layup.benchmark.methods.learner import Setup
 from layup.benchmark.methods.prompting import PromptLearner, PromptMethod, cosine
 from layup.errors import InputError
 from layup.seeds import seeded
+from layup.tuning import Groups
 
 
 class L2PLearner(PromptLearner):

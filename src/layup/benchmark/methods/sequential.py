@@ -39,7 +39,7 @@ class SequentialMethod(GradientMethod):
     learner = SequentialLearner
     weight_decay = 5e-4
     settings = ("cil", "dil", "ocl")
-    pace = 1.0
+    lr_multiplier = 1.0
 
     epochs: int = 20
     learning_rate: float = 1e-3

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -16,8 +16,9 @@ from torch.nn import functional
 from layup.benchmark.methods.fine_tuned import FineTunedLearner
 from layup.benchmark.methods.gradient import GradientMethod, own_classes_loss
 from layup.benchmark.methods.learner import Setup
+from layup.errors import DivergedError
 from layup.images import ImageSource
-from layup.tuning import annealed
+from layup.tuning import Batch, Groups, Recipe, Trainable, Trainer, annealed
 
 JITTER = 1e-4  # on the diagonals of covariances
 MEAN, COVARIANCE, ALIGNED = "mean.", "covariance.", "aligned"
@@ -64,33 +65,16 @@ class SLCALearner(FineTunedLearner):
 
     def _align(self) -> None:
         """Train the heads on samples of all Gaussians, with normalised logits."""
-        classes = self.aligned.classes
-        places = {name: place for place, name in enumerate(classes)}
-        optimizer = torch.optim.SGD(
-            self.aligned.rows(classes), lr=self.method.alignment_rate, momentum=0.9, weight_decay=5e-4
+        method = self.method
+        recipe = Recipe(
+            "sgd",
+            method.alignment_epochs,
+            lambda epoch: annealed(method.alignment_rate, epoch, method.alignment_epochs),
+            weight_decay=5e-4,
         )
-        factors = {key: _factor(covariance) for key, (_, covariance) in self.gaussians.items()}
-        for epoch in range(self.method.alignment_epochs):
-            for group in optimizer.param_groups:
-                group["lr"] = annealed(self.method.alignment_rate, epoch, self.method.alignment_epochs)
-            inputs, targets = [], []
-            for (lesson, name), (mean, _) in self.gaussians.items():
-                # The network has gone on since, and the older a mean is, the less it is still there.
-                centre = mean * (0.9 + 0.1 * (lesson + 1) / len(self.lessons))
-                noise = torch.randn(self.method.samples, len(mean))
-                inputs.append(centre + noise @ factors[lesson, name].T)
-                targets.append(torch.full((self.method.samples,), places[name]))
-            every, aims = torch.cat(inputs), torch.cat(targets)
-            for batch in torch.split(torch.randperm(len(every)), self.method.samples):
-                logits = self.aligned(every[batch].to(self.backbone.device))
-                loss = functional.cross_entropy(
-                    self._normalised(logits), aims[batch].to(self.backbone.device)
-                )
-                optimizer.zero_grad()
-                loss.backward()  # type: ignore[no-untyped-call]
-                optimizer.step()
+        Trainer(_Alignment(self), recipe).run("Aligning", progress=False)
 
-    def _normalised(self, logits: Tensor) -> Tensor:
+    def normalised(self, logits: Tensor) -> Tensor:
         """Logits over their norm (the mean over lessons of that of the lesson's new classes) and τ."""
         sizes = [len(names) for names in _arrivals(self.lessons)]
         norms = [part.norm(dim=1, keepdim=True) for part in torch.split(logits, sizes, dim=1)]
@@ -116,6 +100,47 @@ class SLCALearner(FineTunedLearner):
                 self.gaussians[key] = tensors[name], tensors[f"{COVARIANCE}{lesson}.{place}"]
         values = tensors[ALIGNED]
         self.aligned.take(self.head.classes[: len(values)], values)
+
+
+class _Alignment(Trainable):
+    """The aligned heads, on samples of all Gaussians."""
+
+    def __init__(self, learner: SLCALearner) -> None:
+        self.learner = learner
+        self.device = learner.backbone.device
+        self.steps = len(learner.gaussians)  # samples of all, as many at a time as there are of one
+        self.factors = {key: _factor(covariance) for key, (_, covariance) in learner.gaussians.items()}
+        # One course of random numbers goes through all epochs.
+        self.generator = torch.Generator()
+        self.generator.set_state(torch.get_rng_state())
+
+    def groups(self) -> Groups:
+        """The rows of all classes."""
+        return [(1.0, self.learner.aligned.rows(self.learner.aligned.classes))]
+
+    def batches(self, epoch: int) -> Iterator[Batch]:
+        """New samples of every class, mixed."""
+        learner, samples = self.learner, self.learner.method.samples
+        indices = {name: index for index, name in enumerate(learner.aligned.classes)}
+        inputs, targets = [], []
+        for (lesson, name), (mean, _) in learner.gaussians.items():
+            # The network has gone on since, and the older a mean is, the less it is still there.
+            centre = mean * (0.9 + 0.1 * (lesson + 1) / len(learner.lessons))
+            noise = torch.randn(samples, len(mean), generator=self.generator)
+            inputs.append(centre + noise @ self.factors[lesson, name].T)
+            targets.append(torch.full((samples,), indices[name]))
+        every, aims = torch.cat(inputs), torch.cat(targets)
+        for batch in torch.split(torch.randperm(len(every), generator=self.generator), samples):
+            yield every[batch], aims[batch]
+
+    def loss(self, inputs: Tensor, targets: Tensor) -> Tensor:
+        """Cross-entropy of normalised logits."""
+        logits = self.learner.aligned(inputs.to(self.device))
+        return functional.cross_entropy(self.learner.normalised(logits), targets)
+
+    def diverged(self, what: str, epoch: int) -> DivergedError:
+        """The error that says so."""
+        return self.learner.diverged(f"in aligning, {what}")
 
 
 def _arrivals(lessons: Sequence[Sequence[str]]) -> list[list[str]]:
@@ -168,7 +193,7 @@ class SLCAMethod(GradientMethod):
     name = "slca"
     learner = SLCALearner
     weight_decay = 5e-4
-    pace = 0.01
+    lr_multiplier = 0.01
     exempt: ClassVar[Mapping[str, str]] = {
         **GradientMethod.exempt,
         "more lessons of the same classes take no more room": "each keeps Gaussians of its own",
