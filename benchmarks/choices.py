@@ -25,6 +25,7 @@ from layup.algebra import GramStatistics, NearestMeanClassifier, RidgeClassifier
 from layup.backbones import load_backbone
 from layup.features import EMBEDDING, Extractor, FeatureCache
 from layup.images import class_folders
+from layup.tables import Table, to_markdown
 
 HERE = Path(".bench")
 DEPTHS = (1, 2, 4, 6, 8, 11, 17)
@@ -60,8 +61,7 @@ def at_most(split: Split, per_class: dict[str, int]) -> Split:
 
 def sizes_and_depths(name: str, train: Split, test: Split, sizes: list[int], cache: FeatureCache) -> None:
     print(f"\n{name}: {len(train[0])} training and {len(test[0])} test images; accuracy, λ by gcv\n")
-    print("| pixels | NMC | " + " | ".join(f"k = {k}" for k in DEPTHS) + " |")
-    print("|---|---|" + "---|" * len(DEPTHS))
+    rows = []
     for size in sizes:
         backbone = load_backbone("bundled", input_size=size)
         extractor = Extractor(backbone, cache=cache, progress=True)
@@ -77,7 +77,8 @@ def sizes_and_depths(name: str, train: Split, test: Split, sizes: list[int], cac
             classifier = RidgeClassifier("gcv")
             classifier.adopt(sums.select(layers))
             row.append(f"{classifier.score(asked[:, starts[layers[0]] : starts[EMBEDDING]], test[1]):.3f}")
-        print("| " + " | ".join(row) + " |", flush=True)
+        rows.append(row)
+    print(to_markdown(Table.of(["pixels", "NMC", *(f"k = {k}" for k in DEPTHS)], rows)), flush=True)
 
 
 def rules_and_balance(train: Split, test: Split, cache: FeatureCache) -> None:
@@ -87,8 +88,8 @@ def rules_and_balance(train: Split, test: Split, cache: FeatureCache) -> None:
     names = np.random.default_rng(0).permutation(np.unique(train[1]))
     large, small = names[: len(names) // 2], names[len(names) // 2 :]
     print(f"\nCIFAR-100, k = {backbone.default_k}, defaults: rules for λ, and balance\n")
-    print("| images a class | rule | balance | λ | accuracy | large classes | small classes | fit, s |")
-    print("|---|---|---|---|---|---|---|---|")
+    heads = ["images a class", "rule", "balance", "λ", "accuracy", "large classes", "small classes", "fit, s"]
+    rows = []
     for count in (60, 6):
         part = at_most(train, {**dict.fromkeys(large, 60), **dict.fromkeys(small, count)})
         order = np.random.default_rng(1).permutation(len(part[1]))
@@ -108,7 +109,8 @@ def rules_and_balance(train: Split, test: Split, cache: FeatureCache) -> None:
                     *(f"{part.mean():.3f}" for part in (right, right[~of_small], right[of_small])),
                     f"{seconds:.1f}",
                 ]
-                print("| " + " | ".join(row) + " |", flush=True)
+                rows.append(row)
+    print(to_markdown(Table.of(heads, rows)), flush=True)
 
 
 def main() -> None:

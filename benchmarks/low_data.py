@@ -26,6 +26,7 @@ from layup.benchmark.datasets import Dataset, Part, load_dataset
 from layup.benchmark.methods import DepthsMethod, Method, method_from
 from layup.benchmark.metrics import band
 from layup.features import FeatureCache, Reading
+from layup.tables import Table, to_markdown
 
 COUNTS = (1, 5, 10, 20, 60, 100)
 LARGE = (10, 20, 60, 100)
@@ -90,13 +91,14 @@ def unequal_classes(
 
 def table(title: str, rows: dict[str, dict[int, list[float]]]) -> None:
     counts = list(next(iter(rows.values())))
-    print(f"\n{title}\n\n| | " + " | ".join(map(str, counts)) + " |\n|---|" + "---|" * len(counts))
+    shown = []
     for name, values in rows.items():
         bands = [band([[value] for value in values[count]]) for count in counts]
         # With all images there is nothing left that a seed could choose.
         errors = [f" ± {each.error[0]:.3f}" if each.error[0] > 1e-12 else "" for each in bands]
         cells = [f"{each.mean[0]:.3f}{error}" for each, error in zip(bands, errors, strict=True)]
-        print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
+        shown.append([name, *cells])
+    print(f"\n{title}\n\n{to_markdown(Table.of(['', *map(str, counts)], shown))}", flush=True)
 
 
 def main() -> None:

@@ -37,6 +37,7 @@ from layup.benchmark.datasets import Dataset, load_dataset
 from layup.benchmark.metrics import Band, band
 from layup.benchmark.plots import INK, MARKERS, SAFE_COLOURS
 from layup.features import EMBEDDING, Extractor, FeatureCache, ProjectedRows, Rows
+from layup.tables import Table, to_markdown
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -249,9 +250,8 @@ def print_accuracies(title: str, measured: Mapping[str, Curves], ratios: Sequenc
     """A table a rule for λ, a line a space and arithmetic; ± only where it is above `QUIET`."""
     for rule in RULES:
         name = "gcv" if rule == "gcv" else f"λ = {rule}"
-        print(f"\n{title}, {name}: accuracy on test images of seen classes\n")
         heads = [name, *(f"N/d = {ratio:g}" for ratio in ratios), "all"]
-        print("| " + " | ".join(heads) + " |\n|" + "---|" * len(heads))
+        rows = []
         for space, curves in measured.items():
             known = np.array([point["ratio"] for point in curves[0]])
             columns = [*(int(abs(known - ratio).argmin()) for ratio in ratios), len(known) - 1]
@@ -260,12 +260,16 @@ def print_accuracies(title: str, measured: Mapping[str, Curves], ratios: Sequenc
                     found = accuracies(curves, arithmetic, rule)
                     errors = [f" ± {error:.3f}" if error > QUIET else "" for error in found.error]
                     cells = [f"{found.mean[i]:.3f}{errors[i]}" for i in columns]
-                    print(f"| {space}: {arithmetic} | " + " | ".join(cells) + " |", flush=True)
+                    rows.append([f"{space}: {arithmetic}", *cells])
+        print(f"\n{title}, {name}: accuracy on test images of seen classes\n")
+        print(to_markdown(Table.of(heads, rows)), flush=True)
 
 
 def print_eigenvalues(name: str, curves: Curves) -> None:
-    print(f"\n{name}: eigenvalues of G in float64, and float32 beside them; the first seed\n")
     heads = [
+        "N",
+        "N/d",
+        "kept, float64 / float32",
         "s_max",
         "smallest kept",
         "s_max / smallest",
@@ -275,12 +279,7 @@ def print_eigenvalues(name: str, curves: Curves) -> None:
         "λ of gcv",
         *(f"accuracy of {SUMS}, λ = {rule}" for rule in ("0", "1")),
     ]
-    print(
-        "| N | N/d | kept, float64 / float32 | "
-        + " | ".join(heads)
-        + " |\n|---|---|---|"
-        + "---|" * len(heads)
-    )
+    rows = []
     for point in curves[0]:
         values = [
             point["largest"],
@@ -292,11 +291,11 @@ def print_eigenvalues(name: str, curves: Curves) -> None:
             point["gcv"][WIDE],
         ]
         kept = " / ".join(f"{rank:,}" for rank in point["rank"].values())
-        cells = " | ".join(
-            [f"{value:.2g}" for value in values]
-            + [f"{point['accuracy'][SUMS][rule]:.3f}" for rule in ("0", "1")]
-        )
-        print(f"| {point['count']:,} | {point['ratio']:.2f} | {kept} | {cells} |", flush=True)
+        cells = [f"{value:.2g}" for value in values]
+        cells += [f"{point['accuracy'][SUMS][rule]:.3f}" for rule in ("0", "1")]
+        rows.append([f"{point['count']:,}", f"{point['ratio']:.2f}", kept, *cells])
+    print(f"\n{name}: eigenvalues of G in float64, and float32 beside them; the first seed\n")
+    print(to_markdown(Table.of(heads, rows)), flush=True)
 
 
 def panels(rows: int, measured: Mapping[str, Curves], height: float) -> tuple[Figure, NDArray[Any]]:

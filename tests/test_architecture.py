@@ -40,9 +40,9 @@ def test_layup_itself_loads_nothing():
 
 
 def test_packages_load_nothing_before_it_is_used():
-    packages = "algebra, layup.features, layup.tuning, layup.model, layup.benchmark, layup.reproduction"
-    own = {name for name in loaded_by(f"layup.{packages}") if name.startswith("layup.")}
-    assert own == {f"layup.{name}" for name in packages.replace("layup.", "").split(", ")}
+    names = ("tables", "algebra", "features", "tuning", "model", "benchmark", "reproduction")
+    packages = {f"layup.{name}" for name in names}
+    assert {name for name in loaded_by(", ".join(packages)) if name.startswith("layup.")} == packages
 
 
 @pytest.mark.parametrize("module", ["benchmark.metrics", "algebra.classifier"])

@@ -94,6 +94,7 @@ def test_methods_can_be_left_out(ok, here, shelf):
         (("table1", "--quick", "--local"), "Give --quick or --local, not both"),
         (("table1", "--quick", "--without", "layupp"), "Did you mean 'layup'"),
         (("table1", "--local", "--data", "nowhere"), "There is no folder 'nowhere'"),
+        (("table1", "--local", "--data", "nowhere"), "Give --data DIR"),
         (("table1", "--quick", "--preset", "papr", "--dry-run"), "Did you mean 'paper'"),
     ],
 )

@@ -12,18 +12,9 @@ import pytest
 
 from layup.benchmark.metrics import Interval
 from layup.errors import InputError
-from layup.reproduction.page import (
-    EXAMPLE,
-    LEGEND,
-    Section,
-    cell_text,
-    html_page,
-    letter,
-    lettered,
-    markdown,
-    write,
-)
-from layup.reproduction.sheets import Cell, Line, Picture, Sheet, Shown
+from layup.reproduction.page import EXAMPLE, LEGEND, Page, Section
+from layup.reproduction.shown import Cell, Picture, Shown
+from layup.tables import Row, Table, one_line
 from layup.texts import has_controls
 
 VOID = {"meta", "img", "br"}
@@ -45,13 +36,13 @@ def draw(path):
     path.write_bytes(b"<svg>a picture</svg>" if path.suffix == ".svg" else b"PNG")
 
 
-TABLE = Sheet(
+TABLE = Table(
     ["CIFAR", "CUB", "paper: Cars"],
     [
-        Line("Joint FT", [BELOW, Cell(paper=91.1, missing=NOT_FOUND), "83.7*"], "Bounds"),
-        Line("LayUP", [ABOVE, Cell(missing=NOT_FOUND), "82.5"], "Methods"),
-        Line("k = 1 | A_T", [WITHIN, Cell(missing=TOO_LONG), "–"], "Methods"),
-        Line("NMC", [ALONE, "no gap (paper: 80 %), and much more of it", ""]),
+        Row("Joint FT", [BELOW, Cell(paper=91.1, missing=NOT_FOUND), "83.7*"], "Bounds"),
+        Row("LayUP", [ABOVE, Cell(missing=NOT_FOUND), "82.5"], "Methods"),
+        Row("k = 1 | A_T", [WITHIN, Cell(missing=TOO_LONG), "–"], "Methods"),
+        Row("NMC", [ALONE, "no gap (paper: 80 %), and much more of it", ""]),
     ],
     "Here & there",
     ["* Of SLCA, <reproduced>.", "Numbers of a|b."],
@@ -61,7 +52,7 @@ SECTIONS = [
         "table1",
         "Table 1: new <classes> (CIL)",
         "Every method & network.",
-        Shown([TABLE, Sheet(["k"], [Line("x", ["1"])])]),
+        Shown([TABLE, Table(["k"], [Row("x", ["1"])])]),
         ["LayUP is the best.", "Gains are < 5 %."],
         ["On IN-A it is not."],
     ),
@@ -70,8 +61,9 @@ SECTIONS = [
     ),
 ]
 PICTURES = {"figure2": b"<svg>a picture</svg>"}
-TEXT = markdown("LayUP & co", ["Small <networks>.", "Two cores."], SECTIONS)
-PAGE = html_page("LayUP & co", ["Small <networks>.", "Two cores."], SECTIONS, PICTURES)
+MADE = Page("LayUP & co", ["Small <networks>.", "Two cores."], SECTIONS)
+TEXT = MADE.to_markdown()
+PAGE = MADE.to_html()
 
 
 class Tree(HTMLParser):
@@ -132,50 +124,38 @@ TREE = Tree(PAGE)
     ],
 )
 def test_a_cell_in_one_line(cell, text):
-    assert cell_text(cell) == text
+    assert one_line(cell) == text
 
 
 def test_a_value_that_is_not_a_number_is_no_difference():
     cell = Cell(interval(math.nan), 92.0)
-    assert cell_text(cell) == "–; paper 92.0"
-    sections = [Section("t", "T", "About.", Shown([Sheet(["x"], [Line("y", [cell])])]))]
-    assert "| y | –; paper 92.0 |" in markdown("T", [], sections)
-    assert "nan" not in html_page("T", [], sections, {}).partition("<main>")[2]
-
-
-def test_letters_go_on_after_z():
-    assert [letter(number) for number in (0, 1, 25, 26, 27, 51, 52)] == [
-        "a",
-        "b",
-        "z",
-        "aa",
-        "ab",
-        "az",
-        "ba",
-    ]
+    assert one_line(cell) == "–; paper 92.0"
+    sections = [Section("t", "T", "About.", Shown([Table(["x"], [Row("y", [cell])])]))]
+    assert "| y | –; paper 92.0 |" in Page("T", [], sections).to_markdown()
+    assert "nan" not in Page("T", [], sections).to_html().partition("<main>")[2]
 
 
 def test_equal_reasons_have_one_letter():
-    assert lettered(TABLE) == {NOT_FOUND: "a", TOO_LONG: "b"}
+    assert TABLE.letters == {NOT_FOUND: "a", TOO_LONG: "b"}
 
 
 def test_many_reasons_are_all_told():
     cells = [Cell(missing=f"Reason {number}.") for number in range(28)]
-    shown = Shown([Sheet([f"c{number}" for number in range(28)], [Line("x", cells)])])
+    shown = Shown([Table([f"c{number}" for number in range(28)], [Row("x", cells)])])
     sections = [Section("t", "T", "About.", shown)]
-    text, tree = markdown("T", [], sections), Tree(html_page("T", [], sections, {}))
+    text, tree = Page("T", [], sections).to_markdown(), Tree(Page("T", [], sections).to_html())
     assert "- (z) Reason 25.\n- (aa) Reason 26.\n- (ab) Reason 27." in text
     assert "(ab) Reason 27." in tree.all("li")
     assert "– (ab)" in tree.all("td")
 
 
 def test_reasons_of_cells_that_have_a_value_are_not_told():
-    assert lettered(Sheet(["x"], [Line("y", [Cell(interval(0.5), missing="No.")])])) == {}
+    assert Table(["x"], [Row("y", [Cell(interval(0.5), missing="No.")])]).letters == {}
 
 
 def test_the_legend_explains_its_example():
     for part, _ in LEGEND[:5]:
-        assert part in cell_text(EXAMPLE)
+        assert part in one_line(EXAMPLE)
     for part, meaning in LEGEND:
         assert f"- `{part}`: {meaning}" in TEXT
         assert part in TREE.all("dt")
@@ -216,7 +196,7 @@ def test_the_rest_in_markdown():
     assert "\n> **The paper says**\n>\n> - LayUP is the best.\n> - Gains are \\< 5 %.\n" in TEXT
     assert "\n**Where the paper contradicts itself**\n\n- On IN-A it is not.\n" in TEXT
     assert '\n![Of \\[k\\] "layers"](figures/figure2.png)\n\nOf [k] "layers"\n' in TEXT
-    assert "](there/figure2.png)" in markdown("T", [], SECTIONS, figures="there")
+    assert "](there/figure2.png)" in Page("T", [], SECTIONS).to_markdown("there")
     assert "\n\n\n" not in TEXT
 
 
@@ -234,7 +214,9 @@ def test_the_rest_in_markdown():
     ],
 )
 def test_nothing_is_taken_for_markdown(text, shown):
-    page = markdown("T", [], [Section("t", "T", "About.", Shown([Sheet(["x"], [Line(text, ["1"])])]))])
+    page = Page(
+        "T", [], [Section("t", "T", "About.", Shown([Table(["x"], [Row(text, ["1"])])]))]
+    ).to_markdown()
     assert f"| {shown} | 1 |" in page
 
 
@@ -319,15 +301,15 @@ def test_cells_are_marked_by_colour_and_by_sign():
     ],
 )
 def test_a_word_among_numbers_does_not_move_them(cells, right):
-    shown = Shown([Sheet(["x"], [Line("y", [cell]) for cell in cells])])
+    shown = Shown([Table(["x"], [Row("y", [cell]) for cell in cells])])
     sections = [Section("t", "T", "About.", shown)]
-    assert ("|---|---:|" in markdown("T", [], sections)) is right
-    assert ('<th scope="col" class="number">x</th>' in html_page("T", [], sections, {})) is right
+    assert ("|---|---:|" in Page("T", [], sections).to_markdown()) is right
+    assert ('<th scope="col" class="number">x</th>' in Page("T", [], sections).to_html()) is right
 
 
 def test_names_in_headings_are_not_broken():
-    shown = Shown([Sheet(["paper: IN-R"], [Line("y", ["1"])])])
-    page = html_page("T", [], [Section("t", "T", "About.", shown)], {})
+    shown = Shown([Table(["paper: IN-R"], [Row("y", ["1"])])])
+    page = Page("T", [], [Section("t", "T", "About.", shown)]).to_html()
     assert 'paper: <span class="short">IN-R</span></th>' in page
     assert "paper: IN-R" in Tree(page).all("th")
 
@@ -355,15 +337,15 @@ def test_the_rest_in_html():
 @pytest.mark.parametrize("hostile", ["<script>x</script>", '"><b>', "&amp;"])
 def test_nothing_is_taken_for_html(hostile):
     cell = Cell(interval(0.5), which=hostile, chosen=0.5, chosen_which=hostile)
-    sheet = Sheet(
+    table = Table(
         [hostile, "b", "c"],
-        [Line(hostile, [cell, Cell(missing=hostile), hostile], hostile)],
+        [Row(hostile, [cell, Cell(missing=hostile), hostile], hostile)],
         hostile,
         [hostile],
     )
     picture = Picture("p", draw, hostile)
-    section = Section("t", hostile, hostile, Shown([sheet], [picture]), [hostile], [hostile])
-    tree = Tree(html_page(hostile, [hostile], [section], {"p": b""}))
+    section = Section("t", hostile, hostile, Shown([table], [picture]), [hostile], [hostile])
+    tree = Tree(Page(hostile, [hostile], [section]).to_html())
     assert tree.open == []
     assert "script" not in {tag for tag, _ in tree.attributes}
     assert tree.values("alt") == [hostile]
@@ -376,7 +358,7 @@ def test_nothing_is_taken_for_html(hostile):
 
 def test_all_files_are_written(tmp_path):
     folder = tmp_path / "new" / "folder"
-    page, text = write(folder, "LayUP & co", ["Small <networks>.", "Two cores."], SECTIONS)
+    page, text = MADE.save(folder)
     assert (page, text) == (folder / "reproduction.html", folder / "reproduction.md")
     assert page.read_text() == PAGE
     assert text.read_text() == TEXT
@@ -384,23 +366,23 @@ def test_all_files_are_written(tmp_path):
 
 
 def test_names_command_no_terminal(tmp_path):
-    sheet = Sheet(["x"], [Line("\x1b]0;owned\x07\u202e\udcff", ["1"])])
-    for path in write(tmp_path, "T", [], [Section("t", "T", "About.", Shown([sheet]))]):
+    table = Table(["x"], [Row("\x1b]0;owned\x07\u202e\udcff", ["1"])])
+    for path in Page("T", [], [Section("t", "T", "About.", Shown([table]))]).save(tmp_path):
         text = path.read_text()
         assert "\\x1b]0;owned\\x07\\u202e\\udcff" in text.replace("\\\\", "\\")
         assert not has_controls(text.replace("\n", ""))
 
 
 def test_written_again_it_is_the_new_one(tmp_path):
-    write(tmp_path, "Old", [], SECTIONS)
-    page, text = write(tmp_path, "New", [], SECTIONS)
+    Page("Old", [], SECTIONS).save(tmp_path)
+    page, text = Page("New", [], SECTIONS).save(tmp_path)
     assert "Old" not in page.read_text() + text.read_text()
 
 
 def test_a_folder_that_cannot_be_made_is_a_sentence(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="Cannot make the folder"):
-        write(tmp_path / "file", "T", [], [])
+        Page("T", [], []).save(tmp_path / "file")
 
 
 DOCS = Path(__file__).parents[2] / "docs"

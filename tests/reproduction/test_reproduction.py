@@ -19,20 +19,21 @@ from layup.reproduction.config import (
     DIL,
     SMALL,
     Column,
-    World,
-    local_world,
+    ReproductionConfig,
+    local_config,
     on_disk,
-    paper_world,
-    quick_world,
+    paper_config,
+    quick_config,
     source_images,
 )
-from layup.reproduction.estimate import estimates
+from layup.reproduction.estimate import estimates, forecast
 from layup.reproduction.introduction import introduction
+from layup.reproduction.page import reproduce
 from layup.reproduction.paper import FOOTNOTES, PRINTED, SAYS
 from layup.reproduction.plan import ITEMS, items_of
-from layup.reproduction.results import Study, held_out
-from layup.reproduction.runner import Job, Laboratory, Missing, jobs_of, scenario_of
-from layup.reproduction.sheets import Cell
+from layup.reproduction.results import Results, held_out
+from layup.reproduction.runner import Job, Missing, Runner, jobs_of, scenario_of
+from layup.reproduction.shown import Cell
 from layup.reproduction.spec import NETWORKS, USUAL, Spec, each_combination, together
 from layup.reproduction.tables import BestOf
 from photos import write_photos
@@ -43,14 +44,14 @@ NANO = dict.fromkeys(NETWORKS, "vit-nano")
 QUIET = {"progress": False}
 
 
-def tiny_world(**changes):
+def tiny_config(**changes):
     settings = {"columns": (DIGITS, STYLES), "networks": NANO, "session_epochs": 1, "epochs": 1}
-    return World(**{**settings, **changes})
+    return ReproductionConfig(**{**settings, **changes})
 
 
 @pytest.fixture
-def laboratory(tmp_path):
-    return Laboratory(tiny_world(), tmp_path / "results", QUIET)
+def runner(tmp_path):
+    return Runner(tiny_config(), tmp_path / "results", QUIET)
 
 
 def ignore(job, what):
@@ -77,21 +78,21 @@ def test_a_spec_takes_the_network_of_its_column_only_if_it_has_none():
     assert Spec("nmc", "IN21K").on("IN1K").network == "IN21K"
 
 
-def test_records_are_those_of_layup_run(laboratory, ok, tmp_path, monkeypatch):
+def test_records_are_those_of_layup_run(runner, ok, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     ok("run", "--dataset", "digits", "--sample", "4x6", "--backbone", "vit-nano", "--k", "1,2")
     heard = []
     wanted = [(DIGITS, Spec("layup", "IN1K").having(k=k)) for k in (1, 2)]
-    found = laboratory.gather(wanted, lambda job, what: heard.append(what))
+    found = runner.gather(wanted, lambda job, what: heard.append(what))
     assert heard == ["finished before"]
     assert [record.run["options"]["k"] for record in found.values()] == [1, 2]
 
 
-def test_runs_are_done_once_and_survive_the_process(laboratory):
+def test_runs_are_done_once_and_survive_the_process(runner):
     wanted = [(DIGITS, Spec("nmc", "IN1K")), (DIGITS, Spec("layup", "IN1K").having(k=2))]
     heard = []
-    first = laboratory.gather(wanted, lambda job, what: heard.append(what))
-    again = Laboratory(laboratory.world, laboratory.folder, QUIET, only_finished=True)
+    first = runner.gather(wanted, lambda job, what: heard.append(what))
+    again = Runner(runner.config, runner.folder, QUIET, only_finished=True)
     second = again.gather(wanted, lambda job, what: heard.append(what))
     assert heard == ["running", "finished", "running", "finished", "finished before", "finished before"]
     assert first == second
@@ -109,53 +110,104 @@ def test_runs_are_done_once_and_survive_the_process(laboratory):
     ],
 )
 def test_what_cannot_be_run_says_why(tmp_path, spec, why):
-    world = tiny_world(networks=SMALL, without=("slca",))
-    laboratory = Laboratory(world, tmp_path, QUIET, only_finished=True)
-    found = laboratory.gather([(DIGITS, spec)], ignore)
+    config = tiny_config(networks=SMALL, without=("slca",))
+    runner = Runner(config, tmp_path, QUIET, only_finished=True)
+    found = runner.gather([(DIGITS, spec)], ignore)
     assert why in found[DIGITS, spec].why
 
 
 def test_a_missing_dataset_or_network_leaves_its_reason_and_nothing_else(tmp_path):
-    world = paper_world(tmp_path)
-    laboratory = Laboratory(world, tmp_path / "results", QUIET)
-    found = laboratory.gather([(world.columns[3], Spec("nmc", "IN1K"))], ignore)
+    config = paper_config(tmp_path)
+    runner = Runner(config, tmp_path / "results", QUIET)
+    found = runner.gather([(config.columns[3], Spec("nmc", "IN1K"))], ignore)
     (missing,) = found.values()
     assert missing.why.startswith("The dataset 'cub200' (")
     assert "not found" in missing.why
     assert "\n" not in missing.why
-    nowhere = Laboratory(tiny_world(networks=dict.fromkeys(NETWORKS, "no-such-net")), tmp_path, QUIET)
+    nowhere = Runner(tiny_config(networks=dict.fromkeys(NETWORKS, "no-such-net")), tmp_path, QUIET)
     (missing,) = nowhere.gather([(DIGITS, Spec("layup", "IN1K", USUAL).having(k=1))], ignore).values()
     assert "no-such-net" in missing.why
     assert not list(tmp_path.glob("*.json"))
 
 
-def test_depths_that_a_network_lacks_do_not_keep_the_others_from_being_run(laboratory):
+def test_depths_that_a_network_lacks_do_not_keep_the_others_from_being_run(runner):
     specs = [Spec("layup", "IN1K").having(k=k) for k in (1, 13)]
-    found = laboratory.gather([(DIGITS, spec) for spec in specs], ignore)
+    found = runner.gather([(DIGITS, spec) for spec in specs], ignore)
     assert found[DIGITS, specs[0]].finished
     assert found[DIGITS, specs[1]] == Missing("'vit-nano' has not so many layers.")
 
 
-def test_the_usual_adapter_and_number_of_tasks_are_no_second_run(laboratory):
+def test_the_usual_adapter_and_number_of_tasks_are_no_second_run(runner):
     wanted = [
         (DIGITS, Spec("layup", "IN1K", USUAL).having(k=1)),
         (DIGITS, Spec("layup", "IN1K", "adaptformer").having(k=6)),
         (DIGITS, Spec("layup", "IN1K", USUAL, tasks=4).having(k=12)),
     ]
-    (job,) = laboratory.jobs(wanted)
+    (job,) = runner.jobs(wanted)
     assert job.depths == (1, 6, 12)
 
 
-# Worlds
+# The verb
+
+
+def test_what_is_reproduced_is_a_page(tmp_path):
+    heard = []
+    records = tmp_path / "results"
+    unfinished = reproduce(["table6", "figure2"], tiny_config(), records=records, only_finished=True)
+    assert "It has not been run." in unfinished.to_markdown()
+    assert not list(records.glob("*.json"))
+    page = reproduce(["figure2", "table6"], tiny_config(), records=records, reading=QUIET, say=heard.append)
+    assert [section.name for section in page.sections] == ["table6", "figure2"]
+    assert page.sections[1].says == SAYS["figure2"]
+    titles = [line.partition(" seed")[0] for line in heard]
+    assert titles == [
+        *["[1/2] digits, cil, ridge, vit-nano, layer 1 … 12, 4 tasks,"] * 2,
+        "[2/2] digits, cil, ridge, vit-nano, layer 1 … 12, 4 tasks,",
+    ]
+    assert [line.rpartition(": ")[2] for line in heard] == ["running", "finished", "finished before"]
+    assert "data:image/svg+xml" in page.to_html()
+    again = reproduce(["figure2", "table6"], tiny_config(), records=records, only_finished=True)
+    assert again.to_markdown() == page.to_markdown()
+
+
+def test_a_forecast_has_a_row_for_each_run_and_runs_nothing(tmp_path):
+    table = forecast(["figure2"], tiny_config(), records=tmp_path / "results")
+    assert [row.label.split(", ")[2] for row in table.rows] == ["ridge", "ridge"]
+    assert table.notes[0].startswith("2 of 2 runs are to be done, 0 cannot be: 48 images to read")
+    assert not (tmp_path / "results").exists()
+
+
+def test_what_cannot_be_is_refused_before_anything_is_run(tmp_path):
+    with pytest.raises(InputError, match="no folder 'nowhere'"):
+        reproduce(["figure4"], tiny_config(source="folder:nowhere"), records=tmp_path / "results")
+    with pytest.raises(InputError, match="Did you mean 'figure4'"):
+        reproduce(["figur4"], tiny_config(), records=tmp_path / "results")
+    with pytest.raises(InputError, match="Did you mean 'paper'"):
+        tiny_config(preset="papr")
+    with pytest.raises(InputError, match="Did you mean 'slca'"):
+        tiny_config(without=("slcaa",))
+    assert not (tmp_path / "results").exists()
+
+
+def test_errors_of_the_library_name_no_flags(tmp_path):
+    for make in (local_config, quick_config):
+        with pytest.raises(InputError) as nowhere:
+            make(tmp_path / "nowhere")
+        with pytest.raises(InputError) as empty:
+            make(tmp_path)
+        assert "--" not in f"{nowhere.value} {empty.value}"
+
+
+# Configurations
 
 
 def test_the_paper_world_has_its_ten_datasets_and_both_networks(tmp_path):
-    world = paper_world(tmp_path)
-    assert [column.label for column in world.of("cil")] == list(PRINTED["table1"].columns) == list(CIL)
-    assert [column.label for column in world.of("dil")] == list(PRINTED["table2"].columns) == list(DIL)
-    assert world.of("ocl") == world.of("cil") == world.everything
-    assert world.like_paper
-    assert world.networks["IN1K"] == "vit_base_patch16_224.augreg2_in21k_ft_in1k"
+    config = paper_config(tmp_path)
+    assert [column.label for column in config.of("cil")] == list(PRINTED["table1"].columns) == list(CIL)
+    assert [column.label for column in config.of("dil")] == list(PRINTED["table2"].columns) == list(DIL)
+    assert config.of("ocl") == config.of("cil") == config.everything
+    assert config.like_paper
+    assert config.networks["IN1K"] == "vit_base_patch16_224.augreg2_in21k_ft_in1k"
 
 
 def test_what_is_on_disk_is_found_by_its_layout_and_the_papers_datasets_by_name(tmp_path):
@@ -171,9 +223,9 @@ def test_what_is_on_disk_is_found_by_its_layout_and_the_papers_datasets_by_name(
         ("pets", "cil"),
         ("styles", "dil"),
     ]
-    local = local_world(tmp_path)
+    local = local_config(tmp_path)
     assert local.everything == (*local.columns, *BUILT_IN)
-    small = quick_world(tmp_path)
+    small = quick_config(tmp_path)
     assert [(each.label, each.sample) for each in small.columns] == [("CUB", (20, 30)), ("styles", (20, 10))]
     assert len(small.columns[1].load(tmp_path).train) == 8
 
@@ -198,15 +250,15 @@ def test_a_source_is_every_image_below_a_folder_whatever_its_parts(tmp_path):
 
 
 def test_quick_is_digits_unless_there_is_data(tmp_path):
-    assert [each.dataset for each in quick_world(None).columns] == ["digits", "digits-styles"]
-    assert quick_world(None, epochs=7, session_epochs=None).epochs == 7
-    assert quick_world(None, epochs=None).epochs == 1
+    assert [each.dataset for each in quick_config(None).columns] == ["digits", "digits-styles"]
+    assert quick_config(None, epochs=7, session_epochs=None).epochs == 7
+    assert quick_config(None, epochs=None).epochs == 1
 
 
 @pytest.mark.parametrize("folder", ["nowhere", ""])
 def test_a_folder_without_datasets_is_refused(tmp_path, folder):
     with pytest.raises(InputError, match=r"There is no (folder|dataset)"):
-        local_world(tmp_path / folder)
+        local_config(tmp_path / folder)
 
 
 # Items
@@ -220,7 +272,7 @@ def test_every_row_that_the_paper_prints_is_run_and_no_other_is_called_its_own()
 
 def test_items_are_those_of_the_paper_in_its_order():
     names = [f"table{n}" for n in range(1, 8)] + [f"figure{n}" for n in range(2, 9)] + ["complexity"]
-    assert list(ITEMS) == names == [item.name for item in items_of(["all"])]
+    assert list(ITEMS) == ["claims", *names] == [item.name for item in items_of(["all"])]
     assert set(SAYS) == set(FOOTNOTES) == set(names)
     with pytest.raises(InputError, match="Did you mean 'figure2'"):
         items_of(["figur2"])
@@ -235,8 +287,8 @@ def test_the_best_of_six_is_run_with_every_combination():
 # What is shown, of records that never were
 
 
-def faked(laboratory, wanted, skill=lambda column, spec: 0.7):
-    """A study in which every run was done, with the skill that is given."""
+def faked(runner, wanted, skill=lambda column, spec: 0.7):
+    """Results in which every run was done, with the skill that is given."""
     found = {}
     for column, spec in wanted:
         chance = skill(column, spec)
@@ -262,29 +314,29 @@ def faked(laboratory, wanted, skill=lambda column, spec: 0.7):
             ]
             record = replace(record, steps=steps)
         found[column, spec] = record
-    return Study(laboratory, found)
+    return Results(runner, found)
 
 
 HELD_OUT = {"adaptformer": 0.5, "ssf": 0.9, "vpt": 0.7, USUAL: 0.5}
 
 
-def study_of(laboratory, name, skill=lambda column, spec: 0.7):
-    return faked(laboratory, ITEMS[name].kind.wanted(laboratory), skill)
+def results_of(runner, name, skill=lambda column, spec: 0.7):
+    return faked(runner, ITEMS[name].kind.wanted(runner), skill)
 
 
 def cells_of(shown, label):
-    (line,) = [line for line in shown.sheets[0].lines if line.label == label]
-    return dict(zip(shown.sheets[0].columns, line.cells, strict=True))
+    (line,) = [line for line in shown.tables[0].rows if line.label == label]
+    return dict(zip(shown.tables[0].columns, line.cells, strict=True))
 
 
-def test_the_best_by_test_stands_beside_the_one_chosen_on_held_out_images(laboratory):
+def test_the_best_by_test_stands_beside_the_one_chosen_on_held_out_images(runner):
     def skill(column, spec):
         return 0.95 if spec.adapter == "vpt" and spec.network == "IN1K" else 0.6
 
-    study = study_of(laboratory, "table1", skill)
-    cell = cells_of(ITEMS["table1"].kind.show(study), "LayUP")["digits"]
+    results = results_of(runner, "table1", skill)
+    cell = cells_of(ITEMS["table1"].kind.show(results), "LayUP")["digits"]
     six = each_combination(Spec("layup").having(k=6))
-    accuracies = {spec: study.record(DIGITS, spec).summary["average_accuracy"] for spec in six}
+    accuracies = {spec: results.record(DIGITS, spec).summary["average_accuracy"] for spec in six}
     best = max(accuracies, key=lambda spec: accuracies[spec])
     assert (best.network, best.adapter) == ("IN1K", "vpt")
     assert cell.ours.value == pytest.approx(accuracies[best])
@@ -295,62 +347,62 @@ def test_the_best_by_test_stands_beside_the_one_chosen_on_held_out_images(labora
     assert cell.ours.low < cell.ours.value < cell.ours.high
 
 
-def test_methods_without_a_session_take_the_network_of_the_chosen_one(laboratory):
-    study = study_of(laboratory, "table1")
-    cell = cells_of(ITEMS["table1"].kind.show(study), "NMC")["digits"]
-    alone = study.record(DIGITS, Spec("nmc", "IN21K")).summary["average_accuracy"]
+def test_methods_without_a_session_take_the_network_of_the_chosen_one(runner):
+    results = results_of(runner, "table1")
+    cell = cells_of(ITEMS["table1"].kind.show(results), "NMC")["digits"]
+    alone = results.record(DIGITS, Spec("nmc", "IN21K")).summary["average_accuracy"]
     assert cell.chosen == pytest.approx(alone)
-    assert held_out(study.record(DIGITS, Spec("nmc", "IN21K"))) is None
+    assert held_out(results.record(DIGITS, Spec("nmc", "IN21K"))) is None
 
 
-def test_what_learns_all_at_once_is_scored_by_the_tasks_of_the_others(laboratory):
+def test_what_learns_all_at_once_is_scored_by_the_tasks_of_the_others(runner):
     spec = Spec("joint", "IN1K", tasks=3)
     record = fake_record("joint", tasks=1, classes_per_task=4, tests_per_class=6, skill=0.6)
-    study = Study(laboratory, {(DIGITS, spec): record})
-    tasks = scenario_of(laboratory.dataset(DIGITS), spec).test_tasks
+    results = Results(runner, {(DIGITS, spec): record})
+    tasks = scenario_of(runner.dataset(DIGITS), spec).test_tasks
     right = np.array(record.truth) == np.array(record.answers)
     by_hand = np.mean([right[tasks == task].mean() for task in range(3)])
-    assert study.interval(DIGITS, spec).value == pytest.approx(by_hand)
+    assert results.interval(DIGITS, spec).value == pytest.approx(by_hand)
     assert by_hand != pytest.approx(right.mean())
 
 
-def test_the_best_of_fewer_than_all_says_so(laboratory):
-    study = study_of(laboratory, "table1", lambda c, s: None if s.adapter == "vpt" else 0.7)
-    shown = ITEMS["table1"].kind.show(study)
+def test_the_best_of_fewer_than_all_says_so(runner):
+    results = results_of(runner, "table1", lambda c, s: None if s.adapter == "vpt" else 0.7)
+    shown = ITEMS["table1"].kind.show(results)
     assert cells_of(shown, "LayUP")["digits"].which.endswith("; best of 4, 6 planned")
-    assert "Not all combinations could be run: It broke." in shown.sheets[0].notes
+    assert "Not all combinations could be run: It broke." in shown.tables[0].notes
     assert cells_of(shown, "NMC")["digits"].which == "vit-nano"
 
 
-def test_the_share_of_the_gap_needs_all_of_the_others(laboratory):
+def test_the_share_of_the_gap_needs_all_of_the_others(runner):
     label = "gap to joint FT that LayUP closes, from the best other"
-    full = study_of(laboratory, "table1", lambda c, s: 0.99 if s.method == "joint" else 0.6)
+    full = results_of(runner, "table1", lambda c, s: 0.99 if s.method == "joint" else 0.6)
     assert cells_of(ITEMS["table1"].kind.show(full), label)["digits"].endswith("%")
-    lacking = study_of(laboratory, "table1", lambda c, s: None if s.method == "slca" else 0.6)
+    lacking = results_of(runner, "table1", lambda c, s: None if s.method == "slca" else 0.6)
     assert cells_of(ITEMS["table1"].kind.show(lacking), label)["digits"] == "–"
 
 
 def test_data_of_another_size_than_the_papers_are_named(tmp_path):
     own = Column("CIFAR", "digits", "cil", (4, 6))
-    laboratory = Laboratory(tiny_world(columns=(own,), like_paper=True), tmp_path, QUIET)
-    assert any("24 training and 24 test images" in text for text in introduction(Study(laboratory, {})))
+    runner = Runner(tiny_config(columns=(own,), like_paper=True), tmp_path, QUIET)
+    assert any("24 training and 24 test images" in text for text in introduction(Results(runner, {})))
 
 
-def test_numbers_stand_beside_the_papers_where_it_is_the_same_experiment(laboratory, tmp_path):
+def test_numbers_stand_beside_the_papers_where_it_is_the_same_experiment(runner, tmp_path):
     own = Column("CIFAR", "digits", "cil", (4, 6))
-    world = tiny_world(columns=(own,), like_paper=True)
-    study = study_of(Laboratory(world, tmp_path, QUIET), "table1", lambda c, s: 0.9)
-    shown = ITEMS["table1"].kind.show(study)
+    config = tiny_config(columns=(own,), like_paper=True)
+    results = results_of(Runner(config, tmp_path, QUIET), "table1", lambda c, s: 0.9)
+    shown = ITEMS["table1"].kind.show(results)
     cell = cells_of(shown, "LayUP")["CIFAR"]
     assert cell.paper == 92.0
     assert cell.difference == pytest.approx(100 * cell.ours.value - 92.0)
-    assert list(shown.sheets[0].columns) == ["CIFAR"]
+    assert list(shown.tables[0].columns) == ["CIFAR"]
     gap = cells_of(shown, "gap to joint FT that LayUP closes, from the best other")["CIFAR"]
     assert gap.endswith("(paper: −14 %)")  # LayUP is below RanPAC there
 
 
-def test_elsewhere_the_papers_numbers_are_columns_of_their_own(laboratory):
-    shown = ITEMS["table1"].kind.show(study_of(laboratory, "table1"))
+def test_elsewhere_the_papers_numbers_are_columns_of_their_own(runner):
+    shown = ITEMS["table1"].kind.show(results_of(runner, "table1"))
     row = cells_of(shown, "SLCA")
     assert row["digits"].paper is None
     assert row["paper: Cars"] == "67.7"
@@ -360,74 +412,74 @@ def test_elsewhere_the_papers_numbers_are_columns_of_their_own(laboratory):
     assert gap["paper: VTAB"] == "no gap"
 
 
-@pytest.mark.parametrize(("paper", "beyond"), [(70.0, False), (74.04, False), (74.06, True), (65.9, True)])
-def test_a_difference_counts_beyond_the_interval_and_the_papers_rounding(paper, beyond):
-    assert Cell(metrics.Interval(0.7, 0.66, 0.74, 0.02), paper).beyond is beyond
+@pytest.mark.parametrize(("paper", "side"), [(70.0, ""), (74.04, ""), (74.06, "below"), (65.9, "above")])
+def test_a_difference_counts_beyond_the_interval_and_the_papers_rounding(paper, side):
+    assert Cell(metrics.Interval(0.7, 0.66, 0.74, 0.02), paper).side == side
 
 
-def test_a_cell_without_any_run_says_why(laboratory):
-    study = study_of(laboratory, "table1", lambda c, spec: None if spec.method == "l2p" else 0.7)
-    cell = cells_of(ITEMS["table1"].kind.show(study), "L2P")["digits"]
+def test_a_cell_without_any_run_says_why(runner):
+    results = results_of(runner, "table1", lambda c, spec: None if spec.method == "l2p" else 0.7)
+    cell = cells_of(ITEMS["table1"].kind.show(results), "L2P")["digits"]
     assert cell.ours is None
     assert cell.missing == "It broke."
 
 
-def test_nmc_is_compared_between_settings_answer_by_answer(laboratory):
+def test_nmc_is_compared_between_settings_answer_by_answer(runner):
     kind = ITEMS["table3"].kind
     assert isinstance(kind, BestOf)
-    alike = study_of(laboratory, "table3")
-    assert "all answers are equal in 2 of 2" in " ".join(kind.show(alike).sheets[0].notes)
-    other = study_of(laboratory, "table3", lambda c, spec: 0.7 if spec.setting == "cil" else 0.4)
-    assert "all answers are equal in 0 of 2" in " ".join(kind.show(other).sheets[0].notes)
+    alike = results_of(runner, "table3")
+    assert "all answers are equal in 2 of 2" in " ".join(kind.show(alike).tables[0].notes)
+    other = results_of(runner, "table3", lambda c, spec: 0.7 if spec.setting == "cil" else 0.4)
+    assert "all answers are equal in 0 of 2" in " ".join(kind.show(other).tables[0].notes)
 
 
-def test_nmc_really_answers_alike_in_both_settings(laboratory):
+def test_nmc_really_answers_alike_in_both_settings(runner):
     kind = ITEMS["table3"].kind
     wanted = [(DIGITS, spec) for pair in kind.same for spec in pair]
-    study = Study(laboratory, laboratory.gather(wanted, ignore))
-    assert "equal in 2 of 2" in " ".join(kind.show(study).sheets[0].notes)
+    results = Results(runner, runner.gather(wanted, ignore))
+    assert "equal in 2 of 2" in " ".join(kind.show(results).tables[0].notes)
 
 
-def test_depths_that_only_our_network_has_are_shown_only_where_it_is_used(laboratory):
-    study = study_of(laboratory, "table4", lambda c, spec: None if (spec.depth or 0) > 12 else 0.7)
-    labels = [line.label for line in ITEMS["table4"].kind.show(study).sheets[0].lines]
+def test_depths_that_only_our_network_has_are_shown_only_where_it_is_used(runner):
+    results = results_of(runner, "table4", lambda c, spec: None if (spec.depth or 0) > 12 else 0.7)
+    labels = [line.label for line in ITEMS["table4"].kind.show(results).tables[0].rows]
     assert labels == [f"k = {k}" for k in range(1, 13)]
-    deep = study_of(laboratory, "table4")
-    assert ITEMS["table4"].kind.show(deep).sheets[0].lines[-1].label == "k = 17 (ours)"
+    deep = results_of(runner, "table4")
+    assert ITEMS["table4"].kind.show(deep).tables[0].rows[-1].label == "k = 17 (ours)"
 
 
-def test_table_6_has_what_is_on_disk(laboratory):
-    shown = ITEMS["table6"].kind.show(Study(laboratory, {}))
+def test_table_6_has_what_is_on_disk(runner):
+    shown = ITEMS["table6"].kind.show(Results(runner, {}))
     assert cells_of(shown, "digits") == {"T": "4", "train": "24", "test": "24", "C": "4"}
     assert cells_of(shown, "CIFAR")["train"] == "50,000"
 
 
-def test_per_layer_shares_are_those_of_the_records(laboratory):
-    study = study_of(laboratory, "figure2", lambda c, spec: 0.9 if spec.depth == 3 else 0.5)
-    shown = ITEMS["figure2"].kind.show(study)
-    last, third = (study.record(DIGITS, Spec("ridge", "IN21K").having(layer=n)) for n in (1, 3))
+def test_per_layer_shares_are_those_of_the_records(runner):
+    results = results_of(runner, "figure2", lambda c, spec: 0.9 if spec.depth == 3 else 0.5)
+    shown = ITEMS["figure2"].kind.show(results)
+    last, third = (results.record(DIGITS, Spec("ridge", "IN21K").having(layer=n)) for n in (1, 3))
     found = analysis.class_change(last.steps[-1].per_class, third.steps[-1].per_class)
-    rows = {line.label: line.cells[0] for line in shown.sheets[0].lines}
+    rows = {line.label: line.cells[0] for line in shown.tables[0].rows}
     assert rows["last − 2"] == f"{100 * found.better:.1f}"
     assert list(rows) == ["highest", *(f"last − {n}" for n in range(1, 12))]
     assert float(rows["highest"]) == max(float(share) for label, share in rows.items() if label != "highest")
 
 
-def test_universality_is_that_of_the_records(laboratory):
-    study = study_of(laboratory, "figure5", lambda c, spec: 0.9 if spec.depth == 6 else 0.5)
-    shown = ITEMS["figure5"].kind.show(study)
-    one, six = (study.record(DIGITS, Spec("layup", "IN21K", USUAL).having(k=k)) for k in (1, 6))
+def test_universality_is_that_of_the_records(runner):
+    results = results_of(runner, "figure5", lambda c, spec: 0.9 if spec.depth == 6 else 0.5)
+    shown = ITEMS["figure5"].kind.show(results)
+    one, six = (results.record(DIGITS, Spec("layup", "IN21K", USUAL).having(k=k)) for k in (1, 6))
     found = analysis.class_change(one.steps[-1].per_class, six.steps[-1].per_class)
-    better, _, _, gain, _ = shown.sheets[0].lines[0].cells
+    better, _, _, gain, _ = shown.tables[0].rows[0].cells
     assert better == f"{100 * found.better:.1f}"
     assert gain == f"{100 * found.gain:.1f}"
 
 
-def test_five_seeds_have_their_mean_and_standard_error(laboratory):
-    study = study_of(laboratory, "figure6")
+def test_five_seeds_have_their_mean_and_standard_error(runner):
+    results = results_of(runner, "figure6")
     seeds = [Spec("layup", "IN21K", USUAL, seed=seed).having(k=6) for seed in range(1993, 1998)]
-    ends = [study.record(DIGITS, spec).summary["average_accuracy"] for spec in seeds]
-    line = ITEMS["figure6"].kind.show(study).sheets[0].lines[0]
+    ends = [results.record(DIGITS, spec).summary["average_accuracy"] for spec in seeds]
+    line = ITEMS["figure6"].kind.show(results).tables[0].rows[0]
     mean, error = np.mean(ends), metrics.standard_error(ends)
     assert line.cells[:2] == ["5", f"{100 * mean:.1f} ± {100 * error:.1f}"]
 
@@ -440,48 +492,49 @@ def only_small_solves(monkeypatch):
 
 @pytest.mark.parametrize("name", ITEMS)
 def test_every_item_shows_something_with_all_runs_and_says_so_with_none(
-    laboratory, name, tmp_path, only_small_solves
+    runner, name, tmp_path, only_small_solves
 ):
-    full = study_of(laboratory, name)
+    full = results_of(runner, name)
     shown = ITEMS[name].kind.show(full)
-    assert shown.sheets[0].lines
-    assert all(len(line.cells) == len(sheet.columns) for sheet in shown.sheets for line in sheet.lines)
+    assert shown.tables[0].rows
+    assert all(len(line.cells) == len(table.columns) for table in shown.tables for line in table.rows)
     for picture in shown.pictures:
         picture.draw(tmp_path / f"{picture.name}.png")
-    pictures = 0 if name in ("table1", "table2", "table3", "table5", "table6", "table7", "complexity") else 1
+    without = ("claims", "table1", "table2", "table3", "table5", "table6", "table7", "complexity")
+    pictures = 0 if name in without else 1
     assert len(shown.pictures) == pictures + (name == "figure3")
-    bare = ITEMS[name].kind.show(study_of(laboratory, name, lambda c, s: None))
+    bare = ITEMS[name].kind.show(results_of(runner, name, lambda c, s: None))
     assert not bare.pictures
     reasons = {
         cell.missing
-        for sheet in bare.sheets
-        for line in sheet.lines
+        for table in bare.tables
+        for line in table.rows
         for cell in line.cells
         if isinstance(cell, Cell)
     }
-    assert reasons == (set() if name == "table6" else {"It broke."})
-    assert all(len(line.cells) == len(sheet.columns) for sheet in bare.sheets for line in sheet.lines)
+    assert reasons == (set() if name in ("claims", "table6") else {"It broke."})
+    assert all(len(line.cells) == len(table.columns) for table in bare.tables for line in table.rows)
 
 
-def test_figure_4_takes_the_best_depth_and_needs_a_source_for_the_distance(laboratory, tmp_path):
+def test_figure_4_takes_the_best_depth_and_needs_a_source_for_the_distance(runner, tmp_path):
     def skill(column, spec):
         return 0.9 if spec.depth == 5 else 0.5
 
     kind = ITEMS["figure4"].kind
-    line = kind.show(study_of(laboratory, "figure4", skill)).sheets[0].lines[0]
+    line = kind.show(results_of(runner, "figure4", skill)).tables[0].rows[0]
     assert line.cells[0] == "5 of 12"
     assert line.cells[2] == "–"
-    sourced = Laboratory(tiny_world(source="digits"), tmp_path, QUIET)
-    lines = kind.show(study_of(sourced, "figure4", skill)).sheets[0].lines
+    sourced = Runner(tiny_config(source="digits"), tmp_path, QUIET)
+    lines = kind.show(results_of(sourced, "figure4", skill)).tables[0].rows
     assert max(float(line.cells[2]) for line in lines) == 1.0
 
 
-def test_measured_costs_are_those_of_the_records(laboratory, only_small_solves):
-    study = study_of(laboratory, "complexity")
-    formula, measured = ITEMS["complexity"].kind.show(study).sheets
-    saved = {line.label: line.cells[1] for line in formula.lines}
+def test_measured_costs_are_those_of_the_records(runner, only_small_solves):
+    results = results_of(runner, "complexity")
+    formula, measured = ITEMS["complexity"].kind.show(results).tables
+    saved = {line.label: line.cells[1] for line in formula.rows}
     assert (saved["RanPAC"], saved["SLCA"], saved["ADAM"]) == ("79 %", "81 %", "74 %")
-    layup = next(line for line in measured.lines if line.label == "LayUP")
+    layup = next(line for line in measured.rows if line.label == "LayUP")
     assert layup.cells[1] == "3.0 kB"
     assert layup.cells[2] == "6.0"
     assert layup.cells[5].endswith(" ms")
@@ -490,9 +543,9 @@ def test_measured_costs_are_those_of_the_records(laboratory, only_small_solves):
 # Claims
 
 
-def judged(laboratory, number, skill):
+def judged(runner, number, skill):
     claim = claims.CLAIMS[number - 1]
-    return claim.judge(faked(laboratory, claim.wanted(laboratory), skill), claim.pairs)
+    return claim.judge(faked(runner, claim.wanted(runner), skill), claim.pairs)
 
 
 @pytest.mark.parametrize(
@@ -529,23 +582,23 @@ def judged(laboratory, number, skill):
         (9, lambda c, s: 0.7 if s.setting == "cil" else 0.3, claims.FAILS),
     ],
 )
-def test_a_claim_is_judged_by_its_differences(laboratory, number, skill, verdict):
-    found = judged(laboratory, number, skill)
+def test_a_claim_is_judged_by_its_differences(runner, number, skill, verdict):
+    found = judged(runner, number, skill)
     assert found.verdict == verdict
     assert bool(found.said) == (verdict != claims.NOT_RUN)
 
 
-def test_evidence_has_the_interval_of_each_difference(laboratory):
+def test_evidence_has_the_interval_of_each_difference(runner):
     claim = claims.CLAIMS[0]
-    study = faked(laboratory, claim.wanted(laboratory), lambda c, s: 0.9 if s.depth == 6 else 0.5)
-    found = claim.judge(study, claim.pairs)
+    results = faked(runner, claim.wanted(runner), lambda c, s: 0.9 if s.depth == 6 else 0.5)
+    found = claim.judge(results, claim.pairs)
     assert found.said == [
         "Of 8, gains beyond their intervals: 8, losses: 0; the mean difference is "
         f"{100 * np.mean([each.found.mean for each in found.gains]):+.1f} points."
     ]
     one, six = (Spec("layup", "IN21K").having(k=k) for k in (1, 6))
-    gap = study.gain(DIGITS, six, one)
-    line = found.gains[0].line
+    gap = results.gain(DIGITS, six, one)
+    line = found.gains[0].row
     assert line.cells == [
         f"{100 * gap.mean:+.1f}",
         f"[{100 * gap.low:+.1f}, {100 * gap.high:+.1f}]",
@@ -553,11 +606,11 @@ def test_evidence_has_the_interval_of_each_difference(laboratory):
     ]
 
 
-def test_few_datasets_decide_no_correlation(laboratory):
-    wanted = ITEMS["figure4"].kind.wanted(laboratory)
-    study = faked(laboratory, wanted, lambda c, s: 0.9 if s.depth == 5 else 0.5)
+def test_few_datasets_decide_no_correlation(runner):
+    wanted = ITEMS["figure4"].kind.wanted(runner)
+    results = faked(runner, wanted, lambda c, s: 0.9 if s.depth == 5 else 0.5)
     claim = claims.CLAIMS[9]
-    found = claim.judge(study, claim.pairs)
+    found = claim.judge(results, claim.pairs)
     assert found.verdict == claims.OPEN
     assert found.said[0].startswith("2 datasets")
 
@@ -572,34 +625,34 @@ def test_few_datasets_decide_no_correlation(laboratory):
         ((0.3, 0.5), (0.1, 0.8), claims.OPEN),
     ],
 )
-def test_a_correlation_needs_both_halves_of_the_claim(laboratory, monkeypatch, similar, distant, verdict):
-    places = Study(laboratory, {}).places([replace(DIGITS, label=str(n)) for n in range(5)], ["IN1K"])
+def test_a_correlation_needs_both_halves_of_the_claim(runner, monkeypatch, similar, distant, verdict):
+    places = Results(runner, {}).places([replace(DIGITS, label=str(n)) for n in range(5)], ["IN1K"])
     known = [claims_of(place) for place in places]
     found = {("vit-nano", name): analysis.Correlation(*similar) for name in ("within", "between")}
     found["vit-nano", "mmd"] = analysis.Correlation(*distant)
-    monkeypatch.setattr(claims, "characteristics", lambda study: known)
+    monkeypatch.setattr(claims, "characteristics", lambda results: known)
     monkeypatch.setattr(claims, "correlations", lambda known: found)
-    assert claims.similarity(Study(laboratory, {}), ()).verdict == verdict
+    assert claims.similarity(Results(runner, {}), ()).verdict == verdict
 
 
 def claims_of(place):
     return Characteristic(place, 6, 12, 0.5, 0.5, 0.5, 0.5)
 
 
-def test_all_ten_claims_are_told(laboratory):
-    wanted = [*claims.wanted(laboratory), *ITEMS["figure4"].kind.wanted(laboratory)]
-    shown = claims.judged(faked(laboratory, wanted))
-    verdicts = [line.cells[1] for line in shown.sheets[0].lines]
+def test_all_ten_claims_are_told(runner):
+    wanted = [*claims.Claims().wanted(runner), *ITEMS["figure4"].kind.wanted(runner)]
+    shown = claims.Claims().show(faked(runner, wanted))
+    verdicts = [line.cells[1] for line in shown.tables[0].rows]
     # All are equal, so nothing is better than anything else; but nothing is lost without a search.
     assert verdicts == [claims.OPEN] * 7 + [claims.FAILS, claims.HOLDS, claims.OPEN]
-    assert all(line.cells[3] for line in shown.sheets[0].lines)  # by what it is judged
+    assert all(line.cells[3] for line in shown.tables[0].rows)  # by what it is judged
 
 
 # What there is to do
 
 
-def test_a_forecast_counts_what_is_shared_once(laboratory):
-    jobs = laboratory.jobs(
+def test_a_forecast_counts_what_is_shared_once(runner):
+    jobs = runner.jobs(
         [
             (DIGITS, Spec("nmc", "IN1K")),
             (DIGITS, Spec("laynmc", "IN1K").having(k=6)),
@@ -608,7 +661,7 @@ def test_a_forecast_counts_what_is_shared_once(laboratory):
             (DIGITS, Spec("sequential", "IN1K")),
         ]
     )
-    plain, again, adapted, both, trained = estimates(laboratory, jobs)
+    plain, again, adapted, both, trained = estimates(runner, jobs)
     assert (plain.passes, plain.training) == (48, 0)
     assert (again.passes, again.training) == (0, 0)
     # One class of six images in the first task, for one epoch.
@@ -618,19 +671,19 @@ def test_a_forecast_counts_what_is_shared_once(laboratory):
     assert all(each.seconds > 0 for each in (plain, adapted, trained))
 
 
-def test_a_forecast_knows_what_is_finished_and_what_cannot_be(laboratory):
-    laboratory.gather([(DIGITS, Spec("nmc", "IN1K"))], ignore)
-    jobs = laboratory.jobs([(DIGITS, Spec("nmc", "IN1K")), (DIGITS, Spec("nmc", "IN1K", tasks=9))])
-    done, impossible = estimates(laboratory, jobs)
+def test_a_forecast_knows_what_is_finished_and_what_cannot_be(runner):
+    runner.gather([(DIGITS, Spec("nmc", "IN1K"))], ignore)
+    jobs = runner.jobs([(DIGITS, Spec("nmc", "IN1K")), (DIGITS, Spec("nmc", "IN1K", tasks=9))])
+    done, impossible = estimates(runner, jobs)
     assert done.finished
     assert done.passes == 0
     assert "cannot be shared out among 9 tasks" in impossible.why
 
 
-def test_a_forecast_of_passes_is_what_a_run_then_takes(laboratory):
+def test_a_forecast_of_passes_is_what_a_run_then_takes(runner):
     job = Job(DIGITS, replace(Spec("nmc", "IN1K", "ssf"), tasks=2))
-    (before,) = estimates(laboratory, [job])
-    experiment = laboratory.experiment(job)
+    (before,) = estimates(runner, [job])
+    experiment = runner.experiment(job)
     assert isinstance(experiment, Experiment)
     *_, records = experiment.go()
     steps = records[""].steps
@@ -638,8 +691,8 @@ def test_a_forecast_of_passes_is_what_a_run_then_takes(laboratory):
     assert before.passes == sum(step.forward_passes for step in steps)
 
 
-def test_the_introduction_says_what_was_cut(laboratory):
-    text = " ".join(introduction(Study(laboratory, {})))
+def test_the_introduction_says_what_was_cut(runner):
+    text = " ".join(introduction(Results(runner, {})))
     assert "not the paper's experiment" in text
     assert "1 × over their images" in text
     assert "digits 4 × 6" in text

@@ -99,7 +99,7 @@ def bench(
     wanted = Wanted(*sizes, quick, check, backbone)
     for name in NAMES if what == ALL else [what]:
         report = _measured(name, wanted)
-        _show(report)
+        console.show(report.table)
         if save is not None:
             _save(report, save)
 
@@ -121,13 +121,6 @@ def _measured(name: str, wanted: Wanted) -> Report:
         tasks = 1 if wanted.quick else runs.TASKS
         return sweep.report(sweep.measure(pairs, wanted.backbone or sweep.BACKBONE, tasks, images))
     return growth.report(growth.measure(dim, classes, pairs))
-
-
-def _show(report: Report) -> None:
-    console.say(report.title)
-    console.table(report.columns, report.cells, texts=report.texts)
-    for note in report.notes:
-        console.say(note)
 
 
 def _save(report: Report, folder: Path) -> None:

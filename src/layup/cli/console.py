@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console, Group
 from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
-from rich.table import Table
+from rich.table import Table as Drawn
 from rich.text import Text
 
 from layup import memory
 from layup.memory import size_of as size_of  # others say so too
 from layup.progress import screen, shown
+from layup.tables import Table, to_rich
 from layup.texts import csv_text, json_text, printable_lines
 
 if TYPE_CHECKING:
@@ -88,18 +89,24 @@ def print_csv(text: str) -> None:
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]], texts: int = 1) -> None:
     """A table: as many columns of text on the left, numbers and answers on the right."""
-    drawn = Table()
-    for i, column in enumerate(columns):
-        drawn.add_column(shown(column), justify="left" if i < texts else "right", overflow="fold")
-    some = rows[:MANY] if out.is_terminal else rows  # a file can hold them all
-    for row in some:
-        drawn.add_row(*map(shown, row))
-    _print_table(drawn)
-    if len(rows) > len(some):
-        say(f"… and {len(rows) - len(some):,} more rows.")
+    show(Table.of(columns, rows, texts))
 
 
-def _print_table(drawn: Table) -> None:
+def show(table: Table) -> None:
+    """A table with its title, why cells are empty, and its notes."""
+    if table.title:
+        say(table.title)
+    most = MANY if out.is_terminal else len(table.rows)  # a file can hold them all
+    _print_table(to_rich(table, most))
+    if len(table.rows) > most:
+        say(f"… and {len(table.rows) - most:,} more rows.")
+    for reason, letter in table.letters.items():
+        say(f"({letter}) {reason}")
+    for note in table.notes:
+        say(note)
+
+
+def _print_table(drawn: Drawn) -> None:
     sheet = out if out.is_terminal else Console(highlight=False, file=out.file, width=max(WIDE, out.width))
     sheet.print(drawn)
 
@@ -112,7 +119,7 @@ def live_table(
 
     Where nobody is looking (a log file, say), each row is a line when it comes, and the table follows.
     """
-    drawn = Table(title=shown(title), title_justify="left", title_style="bold")
+    drawn = Drawn(title=shown(title), title_justify="left", title_style="bold")
     for column in columns:
         drawn.add_column(shown(column))
     bar = Progress(BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=screen)
@@ -130,7 +137,7 @@ def live_table(
 
 def facts(values: Mapping[str, object]) -> None:
     """Names and values, one pair a line."""
-    drawn = Table.grid(padding=(0, 2))
+    drawn = Drawn.grid(padding=(0, 2))
     for name, value in values.items():
         drawn.add_row(shown(name, "bold"), shown(str(value)))
     out.print(drawn)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,14 +10,11 @@ import typer
 from layup.cli import console
 from layup.cli.app import app
 from layup.cli.options import NoCache, Workers
-from layup.errors import InputError
-from layup.registry import unknown_name
+from layup.errors import InputError, UnknownNameError
 
 if TYPE_CHECKING:
-    from layup.reproduction import Estimate, Item, Job, Laboratory, Section, Sheet, Study, Wanted, World
-
-CLAIMS = "claims"
-MISSING = "Missing:"
+    from layup.features import Reading
+    from layup.reproduction import ReproductionConfig, Section
 
 
 @app.command()
@@ -86,171 +82,52 @@ def reproduce(
     Runs leave the records of `layup run`: what is finished is not run again, and what was killed goes on.
     What cannot be run leaves a cell that says why. The page is written to --report.
     """
-    from layup.reproduction import ALL, ITEMS, Laboratory, items_of, source_images
-    from layup.tuning import PRESETS
+    from layup.reproduction import ALL, ITEMS, forecast, reproduce
 
     if not items:
         console.table(["name", "what it is"], [[item.name, item.title] for item in ITEMS.values()], 2)
-        console.say(f"Also: {CLAIMS} (which of the paper's claims hold) and {ALL}.")
+        console.say(f"Also: {ALL}.")
         return
-    if preset not in PRESETS:
-        raise unknown_name("preset", preset, PRESETS)
-    if source is not None:
-        source_images(source, data)  # refused now rather than after hours
     if quick and local:
         raise InputError("Give --quick or --local, not both: one is a sample, the other is everything.")
-    named = [name for name in items if name != CLAIMS]
-    chosen = items_of(named)
-    claims = CLAIMS in items or ALL in items
     settings = {
         "source": source,
         "preset": preset,
         "epochs": epochs,
         "session_epochs": session_epochs,
-        "without": _methods(without or []),
+        "without": tuple(without or ()),
     }
-    world = _world(quick, local, data, settings)
-    laboratory = Laboratory(world, out, {"cache": not no_cache, "workers": workers}, finished)
-    wanted = _wanted(laboratory, chosen, claims)
+    config = _config(quick, local, data, settings)
+    reading: Reading = {"cache": not no_cache, "workers": workers}
     if dry_run:
-        _forecast(laboratory, laboratory.jobs(wanted))
+        console.show(forecast(items, config, records=out, reading=reading))
         return
     if local and not finished:
-        _forecast(laboratory, laboratory.jobs(wanted), brief=True)
-    study = _gathered(laboratory, wanted)
-    _show(study, chosen, claims, report)
+        console.say(forecast(items, config, records=out, reading=reading).notes[0])
+    page = reproduce(items, config, records=out, reading=reading, only_finished=finished, say=console.remark)
+    for section in page.sections:
+        _show(section)
+    html, markdown = page.save(report)
+    console.say(f"Page: {html}, and as Markdown: {markdown}")
 
 
-def _methods(names: Sequence[str]) -> tuple[str, ...]:
-    from layup.benchmark.methods import METHODS
+def _config(quick: bool, local: bool, data: Path | None, settings: dict[str, Any]) -> ReproductionConfig:
+    from layup.reproduction import local_config, paper_config, quick_config
 
-    for name in names:
-        if name not in METHODS:
-            raise unknown_name("method", name, METHODS)
-    return tuple(names)
-
-
-def _world(quick: bool, local: bool, data: Path | None, settings: dict[str, Any]) -> World:
-    from layup.reproduction import local_world, paper_world, quick_world
-
-    make = quick_world if quick else local_world if local else paper_world
-    return make(data, **settings)
+    make = quick_config if quick else local_config if local else paper_config
+    try:
+        return make(data, **settings)
+    except UnknownNameError:
+        raise
+    except InputError as error:
+        hint = "Give --data DIR, or --quick without it; `layup datasets` lists the paper's."
+        raise InputError(f"{error} {hint}") from None
 
 
-def _wanted(laboratory: Laboratory, chosen: Sequence[Item], claims: bool) -> Wanted:
-    """Every run that the page needs, once."""
-    from layup.reproduction import claims as judged
-
-    found = [each for item in chosen for each in item.kind.wanted(laboratory)]
-    found += judged.wanted(laboratory) if claims else []
-    return list(dict.fromkeys(found))
-
-
-def _gathered(laboratory: Laboratory, wanted: Wanted) -> Study:
-    """All records, run where they are missing, with a line for each run."""
-    from layup.reproduction import RUNNING, Study
-
-    total = len(laboratory.jobs(wanted))
-    done = 0
-
-    def on_job(job: Job, what: str) -> None:
-        nonlocal done
-        done += what != RUNNING
-        console.remark(f"[{min(done + (what == RUNNING), total)}/{total}] {_title(laboratory, job)}: {what}")
-
-    return Study(laboratory, laboratory.gather(wanted, on_job))
-
-
-def _title(laboratory: Laboratory, job: Job) -> str:
-    """A run in a line."""
-    spec = job.spec
-    words = [job.column.label, spec.setting, spec.method, laboratory.world.networks[spec.network or ""]]
-    words += [spec.adapter] if spec.adapter else []
-    words += [f"{name}={value}" for name, value in spec.options]
-    if job.depths:
-        first, last = job.depths[0], job.depths[-1]
-        words.append(f"{'layer' if spec.method == 'ridge' else 'k'} {first}{f' … {last}' * (last > first)}")
-    words += [f"{spec.tasks} tasks"] if spec.tasks else []
-    words += [f"{spec.per_class} a class"] if spec.per_class else []
-    return ", ".join([*words, f"seed {spec.seed}"])
-
-
-def _forecast(laboratory: Laboratory, jobs: Sequence[Job], brief: bool = False) -> None:
-    """What is still to be done, run by run and in all."""
-    from layup.reproduction import estimates, total_seconds
-
-    found = estimates(laboratory, jobs)
-    if not brief:
-        rows = [[_title(laboratory, each.job), *_forecast_cells(each)] for each in found]
-        console.table(["run", "images", "training passes", "time", "memory"], rows)
-    open_runs = [each for each in found if not each.finished and not each.why]
-    lacking = sum(bool(each.why) for each in found)
-    memory = max((each.memory or 0 for each in open_runs), default=0)
-    console.say(
-        f"{len(open_runs)} of {len(found)} runs are to be done, {lacking} cannot be: "
-        f"{sum(each.passes for each in open_runs):,} images to read, "
-        f"{sum(each.training for each in open_runs):,} training passes, about "
-        f"{_duration(total_seconds(open_runs))} on this machine, at most {console.size_of(memory)} beside "
-        "the network. A rough guess; what is in the cache need not be read again."
-    )
-
-
-def _forecast_cells(each: Estimate) -> list[str]:
-    if each.finished or each.why:
-        return [each.why or "finished", "", "", ""]
-    memory = "" if each.memory is None else console.size_of(each.memory)
-    return [f"{each.passes:,}", f"{each.training:,}", _duration(each.seconds), memory]
-
-
-def _duration(seconds: float) -> str:
-    """A time as people say it.
-
-    >>> _duration(42), _duration(600), _duration(9000)
-    ('42 s', '10 min', '2.5 h')
-    """
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
-
-
-def _show(study: Study, chosen: Sequence[Item], claims: bool, folder: Path) -> None:
-    from layup.reproduction import introduction, page as report
-
-    sections = _sections(study, chosen, claims)
-    for section in sections:
-        console.say("")
-        console.say(section.title)
-        for sheet in section.shown.sheets:
-            _sheet(sheet)
-        for sentence in (*section.says, *section.footnotes):
-            console.say(sentence)
-    page, markdown = report.write(folder, "LayUP, reproduced", introduction(study), sections)
-    console.say(f"Page: {page}, and as Markdown: {markdown}")
-
-
-def _sheet(sheet: Sheet) -> None:
-    """A table; columns that only repeat the paper's are for the page, a screen is too narrow for them."""
-    from layup.reproduction import cell_text, lettered
-
-    if sheet.title:
-        console.say(sheet.title)
-    shown = slice(len(sheet.columns) - sheet.printed)
-    rows = [[line.label, *map(cell_text, line.cells[shown])] for line in sheet.lines]
-    console.table(["", *sheet.columns[shown]], rows)
-    for reason in lettered(sheet):
-        console.say(f"{MISSING} {reason}")
-    for note in sheet.notes:
-        console.say(note)
-
-
-def _sections(study: Study, chosen: Sequence[Item], claims: bool) -> list[Section]:
-    from layup.reproduction import FOOTNOTES, SAYS, Section, claims as judged
-
-    found = []
-    if claims:
-        about = "The paper's claims, judged by paired differences between runs of this page."
-        found.append(Section(CLAIMS, "Which claims hold here", about, judged.judged(study)))
-    for item in chosen:
-        says, footnotes = SAYS.get(item.name, ()), FOOTNOTES.get(item.name, ())
-        found.append(Section(item.name, item.title, item.about, item.kind.show(study), says, footnotes))
-    return found
+def _show(section: Section) -> None:
+    console.say("")
+    console.say(section.title)
+    for table in section.shown.tables:
+        console.show(table)
+    for sentence in (*section.says, *section.footnotes):
+        console.say(sentence)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from layup import machine
 from layup.benchmark.plots import Trend
 from layup.performance.timing import Ratio
+from layup.tables import Table, to_markdown
 
 BEGIN, END = "<!-- layup bench {} -->", "<!-- end -->"
 
@@ -37,6 +38,11 @@ class Report:
     speedups: Mapping[str, Ratio] = field(default_factory=dict)
     trends: Mapping[str, Mapping[str, Trend]] = field(default_factory=dict)
     texts: int = 1
+
+    @property
+    def table(self) -> Table:
+        """As people see it."""
+        return replace(Table.of(self.columns, self.cells, self.texts), title=self.title, notes=self.notes)
 
     def to_json(self) -> str:
         """All of it, with the versions and the kind of machine that it was measured on."""
@@ -128,8 +134,7 @@ def markdown(saved: Mapping[str, Any]) -> str:
     <BLANKLINE>
     ![X](performance/x.png)
     """
-    header, *body = ("| " + " | ".join(line) + " |" for line in (saved["columns"], *saved["cells"]))
-    table = "\n".join([header, "|" + "---|" * len(saved["columns"]), *body])
+    table = to_markdown(Table.of(saved["columns"], saved["cells"]))
     on = saved["machine"]
     cores, threads = (f"{on[what]} {what.rstrip('s')}{'s'[: on[what] != 1]}" for what in ("cores", "threads"))
     remarks = [*saved["notes"], f"{cores}, {threads}, PyTorch {saved['versions']['torch']}."]

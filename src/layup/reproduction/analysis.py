@@ -1,4 +1,4 @@
-"""Pure functions from features, and from the accuracies of classes, to what explains them (NumPy only).
+"""Pure functions from features, and from the accuracies of classes, to what explains them.
 
 ::
 
@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import stats
 
 from layup.errors import InputError
 
@@ -28,9 +29,6 @@ Rows = NDArray[np.float64]
 
 DIGITS = 9
 """Accuracies that agree to so many digits are equal: the rest is rounding."""
-
-TOLERANCE = 1e-12
-"""A correlation by chance is as far from 0 as the one seen if it lacks no more than this."""
 
 
 def squared_mmd(x: ArrayLike, y: ArrayLike, bandwidth: float, *, rows: int = 1024) -> float:
@@ -247,9 +245,10 @@ class Correlation:
 def rank_correlation(x: ArrayLike, y: ArrayLike, *, draws: int = 10_000, seed: int = 0) -> Correlation:
     """Spearman's rank correlation, and how often chance alone would give one as far from 0.
 
-    Equal values share the mean of their ranks. The chance is the share of random pairings of x and y whose
-    correlation is as far from 0, where the pairing that was seen counts as one of them: so it is never 0.
-    Where all of x or all of y are equal, both are NaN.
+    Equal values share the mean of their ranks. The chance is the share of pairings of x and y whose
+    correlation is as far from 0: of all pairings where there are no more than `draws`, else of so many random
+    ones. The pairing that was seen counts as one of them, so it is never 0. Where all of x or all of y are
+    equal, both are NaN.
 
     >>> rank_correlation([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0], [1, 2, 4, 8, 16, 32, 64], draws=99)
     Correlation(value=1.0, chance=0.01)
@@ -264,15 +263,22 @@ def rank_correlation(x: ArrayLike, y: ArrayLike, *, draws: int = 10_000, seed: i
         raise InputError("A value that is not a number (nan) has no rank. Leave out such pairs.")
     if draws < 1:
         raise InputError(f"draws = {draws} is impossible. Use draws ≥ 1.")
-    u, v = _centred_ranks(a), _centred_ranks(b)
+    # Ranks about their mean are whole numbers or halves, so that their products and sums are exact.
+    u, v = (stats.rankdata(values) - (len(values) + 1) / 2 for values in (a, b))
     if not (u.any() and v.any()):
         return Correlation(math.nan, math.nan)
-    scale = math.sqrt(float(u @ u) * float(v @ v))
-    value = float(u @ v) / scale
-    rng = np.random.default_rng(seed)
-    # One by one: all pairings at once would take draws × pairs of memory.
-    as_far = sum(abs(float(u @ rng.permutation(v))) / scale >= abs(value) - TOLERANCE for _ in range(draws))
-    return Correlation(value, (as_far + 1) / (draws + 1))
+    value = float(u @ v) / math.sqrt(float(u @ u) * float(v @ v))
+    test = stats.permutation_test(
+        (v,),
+        lambda paired, axis: np.abs(paired @ u),
+        permutation_type="pairings",
+        vectorized=True,
+        n_resamples=draws,
+        batch=1000,  # all pairings of many values at once would not fit into memory
+        alternative="greater",
+        rng=seed,
+    )
+    return Correlation(value, float(test.pvalue))
 
 
 def _features(x: ArrayLike) -> Rows:
@@ -341,13 +347,3 @@ def _units(rows: Rows) -> Rows:
 
 def _ratio(total: float, pairs: int) -> float:
     return total / pairs if pairs else math.nan
-
-
-def _centred_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Less the mean of all ranks; equal values share the mean of the ranks that they take up.
-
-    They are whole numbers or halves, so that their products and sums are exact.
-    """
-    _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
-    ranks: NDArray[np.float64] = np.cumsum(counts) - (counts - 1) / 2
-    return ranks[places] - (len(values) + 1) / 2

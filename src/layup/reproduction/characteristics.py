@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from layup.features import EMBEDDING, extractor_of
 from layup.reproduction import analysis
 from layup.reproduction.config import source_images
-from layup.reproduction.results import Place, Study
-from layup.reproduction.runner import Laboratory
+from layup.reproduction.results import Place, Results
+from layup.reproduction.runner import Runner
 from layup.reproduction.spec import NETWORKS, USUAL, Spec
 
 MEASURES = {
@@ -35,27 +35,27 @@ class Characteristic:
     between: float
 
 
-def characteristics(study: Study) -> list[Characteristic]:
+def characteristics(results: Results) -> list[Characteristic]:
     """All that can be told of each dataset and network; MMD² divided by the largest of its network."""
-    found: list[Characteristic] = study.once("characteristics", lambda: _characteristics(study))
+    found: list[Characteristic] = results.once("characteristics", lambda: _characteristics(results))
     return found
 
 
-def _characteristics(study: Study) -> list[Characteristic]:
+def _characteristics(results: Results) -> list[Characteristic]:
     found = []
     for network in NETWORKS:
         measured = []
-        for place in study.places(study.world.everything, [network]):
-            specs = all_depths(study.laboratory, network)
-            scores = {spec.depth or 0: study.interval(place.column, spec) for spec in specs}
+        for place in results.places(results.config.everything, [network]):
+            specs = all_depths(results.runner, network)
+            scores = {spec.depth or 0: results.interval(place.column, spec) for spec in specs}
             known = {depth: score.value for depth, score in scores.items() if score is not None}
             if len(known) < len(specs):
                 continue
             best = max(known, key=lambda depth: (known[depth], -depth))
-            part = study.laboratory.dataset(place.column).train
-            rows = _embeddings(study, network, part.images)
+            part = results.runner.dataset(place.column).train
+            rows = _embeddings(results, network, part.images)
             measured.append((place, best, len(specs), known[best], rows, list(part.labels)))
-        distances = _distances(study, network, [rows for *_, rows, _ in measured])
+        distances = _distances(results, network, [rows for *_, rows, _ in measured])
         for (place, best, depth, score, rows, labels), mmd in zip(measured, distances, strict=True):
             like = analysis.class_similarities(rows, labels)
             found.append(Characteristic(place, best, depth, score, mmd, like.within, like.between))
@@ -63,13 +63,13 @@ def _characteristics(study: Study) -> list[Characteristic]:
 
 
 def _distances(
-    study: Study, network: str, datasets: Sequence[NDArray[Any]]
+    results: Results, network: str, datasets: Sequence[NDArray[Any]]
 ) -> Sequence[float] | Sequence[None]:
     """MMD² of each to the source, with one bandwidth for all, divided by the largest."""
-    source = study.world.source
+    source = results.config.source
     if source is None or not datasets:
         return [None] * len(datasets)
-    rows = _embeddings(study, network, source_images(source, study.world.data))
+    rows = _embeddings(results, network, source_images(source, results.config.data))
     bandwidth = analysis.median_bandwidth(rows)
     found = [analysis.squared_mmd(rows, each, bandwidth) for each in datasets]
     largest = max(found)
@@ -77,9 +77,9 @@ def _distances(
     return [value / largest for value in found] if largest > 0 else found
 
 
-def _embeddings(study: Study, network: str, images: Sequence[Any]) -> NDArray[Any]:
-    laboratory = study.laboratory
-    extractor = extractor_of(laboratory.network(network), (EMBEDDING,), laboratory.reading)
+def _embeddings(results: Results, network: str, images: Sequence[Any]) -> NDArray[Any]:
+    runner = results.runner
+    extractor = extractor_of(runner.network(network), (EMBEDDING,), runner.reading)
     return extractor.extract(images, "Measuring").rows
 
 
@@ -95,6 +95,6 @@ def correlations(found: Sequence[Characteristic]) -> dict[tuple[str, str], analy
     return result
 
 
-def all_depths(laboratory: Laboratory, network: str) -> list[Spec]:
+def all_depths(runner: Runner, network: str) -> list[Spec]:
     """LayUP of every k, after a first session."""
-    return [Spec("layup", network, USUAL).having(k=n + 1) for n in range(laboratory.depth(network))]
+    return [Spec("layup", network, USUAL).having(k=n + 1) for n in range(runner.depth(network))]

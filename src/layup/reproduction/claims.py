@@ -1,4 +1,4 @@
-"""The paper's claims, and whether they hold in a world: by paired differences and their intervals."""
+"""The paper's claims, and whether they hold: by paired differences and their intervals."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import numpy as np
 from layup.benchmark.comparison import Difference
 from layup.reproduction.characteristics import MEASURES, characteristics, correlations
 from layup.reproduction.figures import Characteristics
-from layup.reproduction.plan import RULES, SEEDS
-from layup.reproduction.results import Place, Study, interval, seeded
-from layup.reproduction.runner import Laboratory, Wanted
-from layup.reproduction.sheets import Line, Sheet, Shown, percent, points
-from layup.reproduction.spec import ADAPTERS, NETWORKS, PLAIN, USUAL, Spec
+from layup.reproduction.results import Place, Results, interval, seeded
+from layup.reproduction.runner import Runner, Wanted
+from layup.reproduction.shown import Shown, percent, points
+from layup.reproduction.spec import ADAPTERS, NETWORKS, PLAIN, RULES, SEEDS, USUAL, Spec
+from layup.tables import Row, Table
 
 HOLDS, MIXED, FAILS, OPEN, NOT_RUN = "holds", "mixed", "does not hold", "cannot be told", "not run"
 
@@ -55,7 +55,7 @@ class Claim:
     """
 
     text: str
-    judge: Callable[[Study, Sequence[Pair]], Judgement]
+    judge: Callable[[Results, Sequence[Pair]], Judgement]
     pairs: tuple[Pair, ...] = ()
     further: tuple[Spec, ...] = ()
 
@@ -64,13 +64,13 @@ class Claim:
         """By what it is judged, as the function that does so says."""
         return cleandoc(self.judge.__doc__ or "").partition("\n\n")[0].replace("\n", " ")
 
-    def wanted(self, laboratory: Laboratory) -> Wanted:
+    def wanted(self, runner: Runner) -> Wanted:
         """Every run that it looks at."""
         specs = [spec for pair in self.pairs for spec in (pair.spec, pair.over)] + list(self.further)
         return [
             (column, spec.on(network))
             for spec in specs
-            for column in laboratory.world.of(spec.setting)
+            for column in runner.config.of(spec.setting)
             for network in NETWORKS
         ]
 
@@ -94,31 +94,31 @@ class Gain:
         return self.found.high is not None and self.found.high < 0
 
     @property
-    def line(self) -> Line:
+    def row(self) -> Row:
         """A row of a table."""
         low, high = self.found.low, self.found.high
         ends = "" if low is None or high is None else f"[{points(low)}, {points(high)}]"
         sure = "gain" if self.above else "loss" if self.below else ""
-        return Line(f"{self.place.label}: {self.pair.what}", [points(self.found.mean), ends, sure])
+        return Row(f"{self.place.label}: {self.pair.what}", [points(self.found.mean), ends, sure])
 
 
-def gains(study: Study, pairs: Iterable[Pair]) -> list[Gain]:
+def gains(results: Results, pairs: Iterable[Pair]) -> list[Gain]:
     """The differences of all pairs that were run, wherever that was."""
     return [
         Gain(place, pair, found)
         for pair in pairs
-        for place in study.places(study.world.of(pair.spec.setting))
+        for place in results.places(results.config.of(pair.spec.setting))
         if pair.spec.network in (None, place.network)
-        and (found := study.gain(place.column, pair.spec.on(place.network), pair.over.on(place.network)))
+        and (found := results.gain(place.column, pair.spec.on(place.network), pair.over.on(place.network)))
     ]
 
 
-def _planned(study: Study, pairs: Iterable[Pair]) -> int:
+def _planned(results: Results, pairs: Iterable[Pair]) -> int:
     """How many comparisons there would be had everything been run."""
     return sum(
         pair.spec.network in (None, place.network)
         for pair in pairs
-        for place in study.places(study.world.of(pair.spec.setting))
+        for place in results.places(results.config.of(pair.spec.setting))
     )
 
 
@@ -135,12 +135,12 @@ def _tally(found: Sequence[Gain], planned: int) -> str:
     )
 
 
-def more(study: Study, pairs: Sequence[Pair]) -> Judgement:
+def more(results: Results, pairs: Sequence[Pair]) -> Judgement:
     """Half of the differences or more are gains beyond their intervals, and none is a loss.
 
     Cannot be told where none is either, or where less than half of all comparisons were run.
     """
-    found, planned = gains(study, pairs), _planned(study, pairs)
+    found, planned = gains(results, pairs), _planned(results, pairs)
     if not found:
         return Judgement(NOT_RUN)
     above, below = sum(each.above for each in found), sum(each.below for each in found)
@@ -153,24 +153,24 @@ def more(study: Study, pairs: Sequence[Pair]) -> Judgement:
     return Judgement(verdict, [_tally(found, planned)], found)
 
 
-def only_with_gram(study: Study, pairs: Sequence[Pair]) -> Judgement:
+def only_with_gram(results: Results, pairs: Sequence[Pair]) -> Judgement:
     """Without G, less than half are gains beyond their intervals; with G, half or more, and no losses."""
     without = [pair for pair in pairs if pair.spec.method == "laynmc"]
-    bare = gains(study, without)
-    full = more(study, [pair for pair in pairs if pair.spec.method != "laynmc"])
+    bare = gains(results, without)
+    full = more(results, [pair for pair in pairs if pair.spec.method != "laynmc"])
     if not bare or full.verdict == NOT_RUN:
         return Judgement(NOT_RUN)
     inconsistent = 2 * sum(each.above for each in bare) < len(bare)
-    said = [f"Without G: {_tally(bare, _planned(study, without))}", f"With G: {full.said[0]}"]
+    said = [f"Without G: {_tally(bare, _planned(results, without))}", f"With G: {full.said[0]}"]
     return Judgement(full.verdict if inconsistent else FAILS, said, [*bare, *full.gains])
 
 
-def shared_gram(study: Study, pairs: Sequence[Pair]) -> Judgement:
+def shared_gram(results: Results, pairs: Sequence[Pair]) -> Judgement:
     """Shared over averaged, half or more are gains beyond their intervals, and none is a loss; and averaged
     is within a point of the last layer, or not told from it, in half of the cases or more.
     """
-    shared = more(study, [pair for pair in pairs if pair.spec.method == "layup"])
-    averaged = gains(study, [pair for pair in pairs if pair.spec.method != "layup"])
+    shared = more(results, [pair for pair in pairs if pair.spec.method == "layup"])
+    averaged = gains(results, [pair for pair in pairs if pair.spec.method != "layup"])
     if shared.verdict == NOT_RUN or not averaged:
         return Judgement(NOT_RUN)
     alike = sum(abs(each.found.mean) <= CLOSE or not (each.above or each.below) for each in averaged)
@@ -181,20 +181,20 @@ def shared_gram(study: Study, pairs: Sequence[Pair]) -> Judgement:
     return Judgement(_both(shared, 2 * alike >= len(averaged)), said, [*shared.gains, *averaged])
 
 
-def adaptation(study: Study, pairs: Sequence[Pair]) -> Judgement:
+def adaptation(results: Results, pairs: Sequence[Pair]) -> Judgement:
     """Half of the differences or more are gains beyond their intervals, and none is a loss; and AdaptFormer
     is the best of three on half of the networks and datasets that all three fit.
     """
-    added = more(study, pairs)
+    added = more(results, pairs)
     if added.verdict == NOT_RUN:
         return added
     winners: dict[str, str] = {}
     for setting in SETTINGS:
-        for place in study.places(study.world.of(setting)):
+        for place in results.places(results.config.of(setting)):
             specs = [Spec("layup", place.network, each, setting).having(k=6) for each in ADAPTERS]
             scores = {
                 spec.adapter: interval(each).value
-                for spec, each in study.records(place.column, specs).items()
+                for spec, each in results.records(place.column, specs).items()
             }
             if len(scores) == len(ADAPTERS):
                 best = [str(name) for name, score in scores.items() if score == max(scores.values())]
@@ -208,12 +208,12 @@ def adaptation(study: Study, pairs: Sequence[Pair]) -> Judgement:
     return Judgement(_both(added, 2 * most >= len(winners)), [*added.said, said], added.gains)
 
 
-def low_data(study: Study, pairs: Sequence[Pair]) -> Judgement:
+def low_data(results: Results, pairs: Sequence[Pair]) -> Judgement:
     """With few images half of the differences or more are gains beyond their intervals, none is a loss, and
     half or more are as large as with all images.
     """
-    found = gains(study, pairs)
-    few = [each for each in found if each.pair.spec.per_class is not None and _cut(study, each)]
+    found = gains(results, pairs)
+    few = [each for each in found if each.pair.spec.per_class is not None and _cut(results, each)]
     full = {(each.place, each.pair.over.method): each for each in found if each.pair.spec.per_class is None}
     if not few:
         return Judgement(NOT_RUN)
@@ -232,9 +232,9 @@ def low_data(study: Study, pairs: Sequence[Pair]) -> Judgement:
     return Judgement(verdict, [said], found)
 
 
-def saturation(study: Study, pairs: Sequence[Pair]) -> Judgement:
+def saturation(results: Results, pairs: Sequence[Pair]) -> Judgement:
     """K = 6 gains over 1, and 12 over 6 less than half of that, on average over the same places."""
-    early, late = (gains(study, [pair]) for pair in pairs)
+    early, late = (gains(results, [pair]) for pair in pairs)
     places = {each.place for each in early} & {each.place for each in late}
     early, late = ([each for each in found if each.place in places] for found in (early, late))
     if not places:
@@ -246,13 +246,13 @@ def saturation(study: Study, pairs: Sequence[Pair]) -> Judgement:
     return Judgement(HOLDS if second < first / 2 else FAILS, [said], [*early, *late])
 
 
-def spread(study: Study, pairs: Sequence[Pair]) -> Judgement:
+def spread(results: Results, pairs: Sequence[Pair]) -> Judgement:
     """Over all five seeds, A_T has a standard deviation of a point at most."""
     del pairs
     said, small = [], []
-    for place in study.places(study.world.of("cil")):
+    for place in results.places(results.config.of("cil")):
         specs = seeded(Spec("layup", place.network, USUAL).having(k=6), SEEDS)
-        found = [interval(record) for record in study.records(place.column, specs).values()]
+        found = [interval(record) for record in results.records(place.column, specs).values()]
         if len(found) < len(SEEDS):
             said.append(f"{place.label}: {len(found)} of {len(SEEDS)} seeds were run, which is not judged.")
             continue
@@ -268,9 +268,9 @@ def spread(study: Study, pairs: Sequence[Pair]) -> Judgement:
     return Judgement(HOLDS if all(small) else MIXED if any(small) else FAILS, said)
 
 
-def without_search(study: Study, pairs: Sequence[Pair]) -> Judgement:
+def without_search(results: Results, pairs: Sequence[Pair]) -> Judgement:
     """On a stream with λ = 1, LayUP loses two points at most against a search; RanPAC is shown beside it."""
-    found = gains(study, pairs)
+    found = gains(results, pairs)
     ours = [each for each in found if each.pair.spec == _streamed(_layup(6), 1.0)]
     if not ours:
         return Judgement(NOT_RUN)
@@ -279,10 +279,10 @@ def without_search(study: Study, pairs: Sequence[Pair]) -> Judgement:
     return Judgement(HOLDS if kept == len(ours) else MIXED if kept else FAILS, [said], found)
 
 
-def similarity(study: Study, pairs: Sequence[Pair]) -> Judgement:
+def similarity(results: Results, pairs: Sequence[Pair]) -> Judgement:
     """The best k rises with both similarities, beyond chance, and does not go with MMD²."""
     del pairs
-    known = characteristics(study)
+    known = characteristics(results)
     found = correlations(known)
     if not known:
         return Judgement(NOT_RUN)
@@ -305,10 +305,10 @@ def similarity(study: Study, pairs: Sequence[Pair]) -> Judgement:
     return Judgement(HOLDS if rises and apart else FAILS if falls or not (rises or apart) else MIXED, said)
 
 
-def _cut(study: Study, gain: Gain) -> bool:
+def _cut(results: Results, gain: Gain) -> bool:
     """Whether there are more images than so many a class, so that it is another run than with all."""
     spec = gain.pair.spec.on(gain.place.network)
-    ours, whole = (study.record(gain.place.column, each) for each in (spec, replace(spec, per_class=None)))
+    ours, whole = (results.record(gain.place.column, each) for each in (spec, replace(spec, per_class=None)))
     if ours is None or whole is None:
         return True
     return sum(task.train for task in ours.tasks) < sum(task.train for task in whole.tasks)
@@ -440,35 +440,38 @@ CLAIMS = (
 )
 
 
-def wanted(laboratory: Laboratory) -> Wanted:
-    """Every run that a claim looks at; the last one looks at those of Figure 4."""
-    return [
-        *(each for claim in CLAIMS for each in claim.wanted(laboratory)),
-        *Characteristics().wanted(laboratory),
-    ]
+@dataclass(frozen=True)
+class Claims:
+    """All claims, judged."""
 
+    def wanted(self, runner: Runner) -> Wanted:
+        """Every run that a claim looks at; the last one looks at those of Figure 4."""
+        return [
+            *(each for claim in CLAIMS for each in claim.wanted(runner)),
+            *Characteristics().wanted(runner),
+        ]
 
-def judged(study: Study) -> Shown:
-    """All claims with their verdicts, and below the differences that decide."""
-    judgements = {claim: claim.judge(study, claim.pairs) for claim in CLAIMS}
-    summary = Sheet(
-        ["claim", "here", "why", "it holds if"],
-        [
-            Line(str(number), [claim.text, found.verdict, " ".join(found.said), claim.rule])
-            for number, (claim, found) in enumerate(judgements.items(), start=1)
-        ],
-        notes=[
-            "A comparison is of two runs of one seed on the same test images: points of A_T with the 95 % "
-            "interval of a paired bootstrap. Those of one dataset are not independent of each other."
-        ],
-    )
-    details = [
-        Sheet(
-            ["difference of A_T", "95 % interval", "beyond it"],
-            [each.line for each in found.gains],
-            f"{number}. {claim.text}",
+    def show(self, results: Results) -> Shown:
+        """All claims with their verdicts, and below the differences that decide."""
+        judgements = {claim: claim.judge(results, claim.pairs) for claim in CLAIMS}
+        summary = Table(
+            ["claim", "here", "why", "it holds if"],
+            [
+                Row(str(number), [claim.text, found.verdict, " ".join(found.said), claim.rule])
+                for number, (claim, found) in enumerate(judgements.items(), start=1)
+            ],
+            notes=[
+                "A comparison is of two runs of one seed on the same test images: points of A_T with the "
+                "95 % interval of a paired bootstrap. Those of one dataset are not independent of each other."
+            ],
         )
-        for number, (claim, found) in enumerate(judgements.items(), start=1)
-        if found.gains
-    ]
-    return Shown([summary, *details])
+        details = [
+            Table(
+                ["difference of A_T", "95 % interval", "beyond it"],
+                [each.row for each in found.gains],
+                f"{number}. {claim.text}",
+            )
+            for number, (claim, found) in enumerate(judgements.items(), start=1)
+            if found.gains
+        ]
+        return Shown([summary, *details])

@@ -16,10 +16,11 @@ from layup.memory import size_of
 from layup.reproduction import costs
 from layup.reproduction.config import Column
 from layup.reproduction.costs import Cost, Setup
-from layup.reproduction.results import Study
-from layup.reproduction.runner import Laboratory, Missing, Wanted, first_line
-from layup.reproduction.sheets import Cell, Line, Sheet, Shown, whole_percent
+from layup.reproduction.results import Results
+from layup.reproduction.runner import Missing, Runner, Wanted, first_line
+from layup.reproduction.shown import Cell, Shown, whole_percent
 from layup.reproduction.spec import PLAIN, USUAL, Spec
+from layup.tables import Row, Table
 
 FORMULAS: dict[str, Callable[[Setup], Cost]] = {
     "LayUP": costs.layup,
@@ -43,16 +44,16 @@ LARGEST = 10_000
 class Complexity:
     """The paper's count, the same count for the network that was run, and what was measured with it."""
 
-    def wanted(self, laboratory: Laboratory) -> Wanted:
+    def wanted(self, runner: Runner) -> Wanted:
         """One run of each method, on the first dataset of classes."""
-        return [(column, spec) for column in _first(laboratory) for spec in RUNS.values()]
+        return [(column, spec) for column in _first(runner) for spec in RUNS.values()]
 
-    def show(self, study: Study) -> Shown:
+    def show(self, results: Results) -> Shown:
         """Both tables."""
-        return Shown([_by_formula(), *_measured(study)])
+        return Shown([_by_formula(), *_measured(results)])
 
 
-def _by_formula() -> Sheet:
+def _by_formula() -> Table:
     ours = costs.layup(Setup())
     lines = []
     for name, formula in FORMULAS.items():
@@ -65,7 +66,7 @@ def _by_formula() -> Sheet:
                 operations = whole_percent(costs.saving(ours.operations, cost.operations))
         counted = "trains only" if cost.operations is None else f"{cost.operations:.2g}"
         lines.append(
-            Line(name, [f"{cost.values:,}", memory, said_memory, counted, operations, said_operations])
+            Row(name, [f"{cost.values:,}", memory, said_memory, counted, operations, said_operations])
         )
     columns = ["values kept", "LayUP saves", "paper", "operations", "LayUP saves", "paper"]
     notes = [
@@ -73,38 +74,38 @@ def _by_formula() -> Sheet:
         "network, head and prototypes, as the paper counts. That LayUP saves a negative share of SLCA's "
         "operations means that it has more."
     ]
-    return Sheet(columns, lines, "By formula, at the paper's size", notes)
+    return Table(columns, lines, "By formula, at the paper's size", notes)
 
 
-def _measured(study: Study) -> list[Sheet]:
+def _measured(results: Results) -> list[Table]:
     title = "Measured, at the size that was run"
-    columns = _first(study.laboratory)
+    columns = _first(results.runner)
     if not columns:
         return _nothing(title, "There is no dataset of classes.")
     column = columns[0]
     try:
-        network = study.laboratory.network(PLAIN)
+        network = results.runner.network(PLAIN)
     except LayupError as error:
         return _nothing(title, first_line(str(error)))
-    classes = len(study.laboratory.dataset(column).classes)
+    classes = len(results.runner.dataset(column).classes)
     widths = {layer.width for layer in network.layers}
     setup = Setup(
         width=max(widths),
         blocks=network.depth,
         classes=classes,
-        projection=study.laboratory.options(RUNS["RanPAC"]).get("width", Setup().projection),
+        projection=results.runner.options(RUNS["RanPAC"]).get("width", Setup().projection),
     )
     sizes = {"LayUP": setup.k * setup.width, "RanPAC": setup.projection}
     lines = []
     for name, spec in RUNS.items():
-        found = study.found(column, spec)
+        found = results.found(column, spec)
         if isinstance(found, Missing):
-            lines.append(Line(name, [Cell(missing=found.why), *[""] * 5]))
+            lines.append(Row(name, [Cell(missing=found.why), *[""] * 5]))
             continue
         # Ours shares the frozen weights of ADAM's two networks, so only the adapter is new.
         cost = costs.adam(setup, shared=True) if name == "ADAM" else FORMULAS[name](setup)
         lines.append(
-            Line(
+            Row(
                 name,
                 [
                     f"{cost.values:,}",
@@ -117,25 +118,25 @@ def _measured(study: Study) -> list[Sheet]:
             )
         )
     notes = [
-        f"{column.label} ({classes} classes), {study.network_name(PLAIN)}, M = {setup.projection:,}. State: "
-        "all that a method keeps beside the frozen network, prototypes included; sums take 8 bytes a value "
-        "and half of a symmetric matrix, trained values 4. Seconds of learning are of whole runs on a shared "
-        "machine, with features that other runs may have left in the cache, and of LayUP for all k of its "
-        "run: not to be compared closely. The solve is timed here, side by side: Cholesky in float64."
+        f"{column.label} ({classes} classes), {results.network_name(PLAIN)}, M = {setup.projection:,}. "
+        "State: all that a method keeps beside the frozen network, prototypes included; sums take 8 bytes a "
+        "value and half of a symmetric matrix, trained values 4. Seconds of learning are of whole runs on a "
+        "shared machine, with features that other runs may have left in the cache, and of LayUP for all k of "
+        "its run: not to be compared closely. The solve is timed here, side by side: Cholesky in float64."
     ]
     headings = ["values by formula", "state", "seconds of learning", "training passes", "rows of G", "solve"]
-    return [Sheet(headings, lines, title, notes)]
+    return [Table(headings, lines, title, notes)]
 
 
-def _nothing(title: str, why: str) -> list[Sheet]:
-    return [Sheet(["measured"], [Line("", [Cell(missing=why)])], title)]
+def _nothing(title: str, why: str) -> list[Table]:
+    return [Table(["measured"], [Row("", [Cell(missing=why)])], title)]
 
 
-def _first(laboratory: Laboratory) -> list[Column]:
+def _first(runner: Runner) -> list[Column]:
     """The first dataset of classes that is there, if any is."""
-    for column in laboratory.world.of("cil"):
+    for column in runner.config.of("cil"):
         with suppress(LayupError):
-            laboratory.dataset(column)
+            runner.dataset(column)
             return [column]
     return []
 

@@ -17,8 +17,11 @@ from layup.benchmark.datasets import (
     split_on_disk,
     subfolders,
 )
+from layup.benchmark.methods import METHODS
 from layup.errors import InputError
 from layup.images import ImageSource, find_images
+from layup.registry import unknown_name
+from layup.tuning import PRESETS
 
 CIL = {
     "CIFAR": "cifar100",
@@ -57,7 +60,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class World:
+class ReproductionConfig:
     """Datasets, networks and sizes.
 
     columns: the datasets.
@@ -85,6 +88,18 @@ class World:
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     without: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        if self.preset not in PRESETS:
+            raise unknown_name("preset", self.preset, PRESETS)
+        for name in self.without:
+            if name not in METHODS:
+                raise unknown_name("method", name, METHODS)
+
+    def require_source(self) -> None:
+        """Refuse a source whose images are not there."""
+        if self.source is not None:
+            source_images(self.source, self.data)
+
     def of(self, setting: str) -> tuple[Column, ...]:
         """The datasets of a setting; a stream is one of classes."""
         kind = "dil" if setting == "dil" else "cil"
@@ -97,27 +112,27 @@ class World:
 
 
 WIDTH = 2000
-"""Random projections of RanPAC in small worlds: the paper's 10,000 are more than most of their images."""
+"""Random projections of RanPAC of small configs: the paper's 10,000 are more than most of their images."""
 NARROW = {name: {"width": WIDTH} for name in ("ranpac", "ranpac+layup")}
 SAMPLES = {"cil": (20, 30), "dil": (20, 10)}
 """Classes, and images of each (in each domain), of a quick reproduction."""
 BUILT_IN = (Column("digits", "digits", "cil"), Column("digits-styles", "digits-styles", "dil"))
 
 
-def paper_world(data: Path | None, **settings: Any) -> World:
+def paper_config(data: Path | None, **settings: Any) -> ReproductionConfig:
     """The paper's own: ViT-B/16 of both kinds, and those of its ten datasets that are in a folder."""
     columns = [Column(label, name, "cil") for label, name in CIL.items()]
     columns += [Column(label, name, "dil") for label, name in DIL.items()]
-    return World(tuple(columns), VITS, like_paper=True, data=data, **settings)
+    return ReproductionConfig(tuple(columns), VITS, like_paper=True, data=data, **settings)
 
 
-def local_world(data: Path | None, **settings: Any) -> World:
+def local_config(data: Path | None, **settings: Any) -> ReproductionConfig:
     """All that is on disk, whole, with the two networks that come with layup."""
     columns = on_disk(data_folder(data))
-    return World(columns, SMALL, BUILT_IN, data=data, options=NARROW, **settings)
+    return ReproductionConfig(columns, SMALL, BUILT_IN, data=data, options=NARROW, **settings)
 
 
-def quick_world(data: Path | None, **settings: Any) -> World:
+def quick_config(data: Path | None, **settings: Any) -> ReproductionConfig:
     """All in miniature: built-in digits, or a seeded sample of what is on disk, and short training.
 
     Of what is on disk the first dataset of classes and the first of domains: more would take longer.
@@ -128,7 +143,7 @@ def quick_world(data: Path | None, **settings: Any) -> World:
     # A first task of one class has nothing to adapt to, so there cannot be as many tasks as classes.
     short = {"epochs": 1, "session_epochs": 3, "source": "digits", "task_counts": (2, 5, 10)}
     given = {name: value for name, value in settings.items() if value is not None}
-    return World(sampled, SMALL, data=data, options=NARROW, **{**short, **given})
+    return ReproductionConfig(sampled, SMALL, data=data, options=NARROW, **{**short, **given})
 
 
 def on_disk(folder: Path) -> tuple[Column, ...]:
@@ -137,7 +152,7 @@ def on_disk(folder: Path) -> tuple[Column, ...]:
     A folder of one of the paper's datasets counts as that.
     """
     if not folder.is_dir():
-        raise InputError(f"There is no folder '{folder}' of datasets. Give --data DIR, or --quick without.")
+        raise InputError(f"There is no folder '{folder}' of datasets.")
     columns: list[Column] = []
     taken: set[Path] = set()
     for names, setting in ((CIL, "cil"), (DIL, "dil")):
@@ -153,7 +168,7 @@ def on_disk(folder: Path) -> tuple[Column, ...]:
                 break
     if not columns:
         raise InputError(
-            f"There is no dataset in '{folder}': neither one of the paper's (see `layup datasets`) nor a "
+            f"There is no dataset in '{folder}': neither one of the paper's nor a "
             "folder NAME/{train,test}/CLASS or NAME/DOMAIN/{train,test}/CLASS."
         )
     return tuple(columns)

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -16,7 +17,12 @@ import torch
 from layup.backbones import Backbone
 from layup.benchmark import Experiment
 from layup.errors import InputError, LayupError
-from layup.reproduction.runner import OWN_EPOCHS, TOO_DEEP, Job, Laboratory, first_line
+from layup.features import Reading
+from layup.memory import size_of
+from layup.reproduction.config import ReproductionConfig
+from layup.reproduction.plan import items_of, wanted_by
+from layup.reproduction.runner import OWN_EPOCHS, TOO_DEEP, Job, Runner, first_line
+from layup.tables import Table
 
 BACKWARD = 3
 """A training pass in passes to read: forward, and back through weights and activations."""
@@ -44,16 +50,16 @@ class Estimate:
     memory: int | None = None
 
 
-def estimates(laboratory: Laboratory, jobs: Iterable[Job]) -> list[Estimate]:
+def estimates(runner: Runner, jobs: Iterable[Job]) -> list[Estimate]:
     """An estimate of every run, in order: what several share counts for the first of them."""
     found: list[Estimate] = []
     read: set[str] = set()
     for job in jobs:
         try:
-            possible = laboratory.within(job)
+            possible = runner.within(job)
             if job.depths and not possible.depths:
-                raise InputError(TOO_DEEP.format(laboratory.world.networks[job.spec.network or ""]))
-            experiment = laboratory.experiment(possible)
+                raise InputError(TOO_DEEP.format(runner.config.networks[job.spec.network or ""]))
+            experiment = runner.experiment(possible)
             if experiment.finished() is not None:
                 found.append(Estimate(job, finished=True))
             else:
@@ -132,6 +138,50 @@ def _quickest(act: Callable[[], object], times: int = 4) -> float:
     return min(taken)
 
 
-def total_seconds(found: Sequence[Estimate]) -> float:
-    """All that is still to be done."""
-    return sum(each.seconds for each in found)
+def forecast(
+    items: Sequence[str],
+    config: ReproductionConfig,
+    *,
+    records: str | Path = "results",
+    reading: Reading | None = None,
+) -> Table:
+    """What it would take to `reproduce` the same: a row for each run, and all together in a note.
+
+    Loads the networks to time them, and runs nothing.
+    """
+    runner = Runner(config, Path(records), reading or Reading())
+    found = estimates(runner, runner.jobs(wanted_by(items_of(items), runner)))
+    rows = [[each.job.title(config), *_cells(each)] for each in found]
+    table = Table.of(["run", "images", "training passes", "time", "memory"], rows)
+    return replace(table, notes=[_in_all(found)])
+
+
+def _cells(each: Estimate) -> list[str]:
+    if each.finished or each.why:
+        return [each.why or "finished", "", "", ""]
+    memory = "" if each.memory is None else size_of(each.memory)
+    return [f"{each.passes:,}", f"{each.training:,}", _duration(each.seconds), memory]
+
+
+def _in_all(found: Sequence[Estimate]) -> str:
+    open_runs = [each for each in found if not each.finished and not each.why]
+    lacking = sum(bool(each.why) for each in found)
+    memory = max((each.memory or 0 for each in open_runs), default=0)
+    return (
+        f"{len(open_runs)} of {len(found)} runs are to be done, {lacking} cannot be: "
+        f"{sum(each.passes for each in open_runs):,} images to read, "
+        f"{sum(each.training for each in open_runs):,} training passes, about "
+        f"{_duration(sum(each.seconds for each in open_runs))} on this machine, at most {size_of(memory)} "
+        "beside the network. A rough guess; what is in the cache need not be read again."
+    )
+
+
+def _duration(seconds: float) -> str:
+    """A time as people say it.
+
+    >>> _duration(42), _duration(600), _duration(9000)
+    ('42 s', '10 min', '2.5 h')
+    """
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

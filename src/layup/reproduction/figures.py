@@ -12,7 +12,7 @@ import numpy as np
 from layup.benchmark import Record, metrics, plots, short_dataset
 from layup.benchmark.comparison import accuracy_curve, forgetting_curve
 from layup.benchmark.metrics import Band, Interval
-from layup.reproduction import analysis
+from layup.reproduction import analysis, drawings
 from layup.reproduction.characteristics import (
     MEASURES,
     Characteristic,
@@ -21,11 +21,12 @@ from layup.reproduction.characteristics import (
     correlations,
 )
 from layup.reproduction.config import Column
-from layup.reproduction.results import Place, Study, final_per_class
-from layup.reproduction.runner import Laboratory, Wanted
-from layup.reproduction.sheets import DASH, Cell, Line, Picture, Sheet, Shown, percent
+from layup.reproduction.results import Place, Results, final_per_class
+from layup.reproduction.runner import Runner, Wanted
+from layup.reproduction.shown import Cell, Picture, Shown, percent
 from layup.reproduction.spec import NETWORKS, USUAL, Spec
 from layup.reproduction.tables import PerNetwork
+from layup.tables import DASH, Row, Table
 
 
 @dataclass(frozen=True)
@@ -37,43 +38,41 @@ class PerLayer:
 
     only: tuple[str, ...]
 
-    def wanted(self, laboratory: Laboratory) -> Wanted:
+    def wanted(self, runner: Runner) -> Wanted:
         """A run for each dataset and network, which answers for every layer."""
         return [
             (column, spec)
-            for column in _only(laboratory, self.only)
+            for column in _only(runner, self.only)
             for network in NETWORKS
-            for spec in _layers(laboratory, network)
+            for spec in _layers(runner, network)
         ]
 
-    def show(self, study: Study) -> Shown:
+    def show(self, results: Results) -> Shown:
         """The share of classes that each layer predicts better than the last."""
         panels: dict[str, dict[str, list[float]]] = {}
-        places = study.places(_only(study.laboratory, self.only))
+        places = results.places(_only(results.runner, self.only))
         columns: list[list[Cell | str]] = []
-        rows = max(study.laboratory.depth(network) for network in NETWORKS)
+        rows = max(results.runner.depth(network) for network in NETWORKS)
         for place in places:
-            specs = _layers(study.laboratory, place.network)[::-1]  # from the first layer to the last
-            records = study.records(place.column, specs)
+            specs = _layers(results.runner, place.network)[::-1]  # from the first layer to the last
+            records = results.records(place.column, specs)
             if len(records) < len(specs):
-                columns.append([_missing(study, place, specs[-1]), *[""] * (rows - 1)])
+                columns.append([_missing(results, place, specs[-1]), *[""] * (rows - 1)])
                 continue
             shares = analysis.share_better([final_per_class(records[spec]) for spec in specs])
             panels.setdefault(place.column.label, {})[place.network_name] = shares
             shown = [percent(share) for share in (max(shares), *shares[::-1])]
             columns.append([*shown, *[""] * (rows - len(shown))])
         labels = ["highest", *(f"last − {before}" for before in range(1, rows))]
-        lines = (
-            [Line(*row) for row in zip(labels, zip(*columns, strict=True), strict=True)] if columns else []
-        )
+        lines = [Row(*row) for row in zip(labels, zip(*columns, strict=True), strict=True)] if columns else []
         note = (
             "Percent of classes that a ridge classifier of one layer predicts strictly better than that of "
             "the last layer, after the last task; nothing adapted. 'last − 1' is the layer before the last."
         )
         headings = [place.label for place in places]
         y_label = "classes better than with the last layer"
-        draw = partial(plots.per_layer, panels=panels, y_label=y_label)
-        return Shown([Sheet(headings, lines, notes=[note])], _picture("figure2", draw, y_label, panels))
+        draw = partial(drawings.per_layer, panels=panels, y_label=y_label)
+        return Shown([Table(headings, lines, notes=[note])], _picture("figure2", draw, y_label, panels))
 
 
 @dataclass(frozen=True)
@@ -83,11 +82,11 @@ class Integrations:
     only: tuple[str, ...]
     depths: tuple[int, ...] = (1, 4, 6, 12)
 
-    def wanted(self, laboratory: Laboratory) -> Wanted:
+    def wanted(self, runner: Runner) -> Wanted:
         """Both ways, each k, each dataset and network; nothing adapted."""
         return [
             (column, spec.on(network))
-            for column in _only(laboratory, self.only)
+            for column in _only(runner, self.only)
             for network in NETWORKS
             for way in self.ways().values()
             for spec in way
@@ -99,15 +98,15 @@ class Integrations:
         averaged = [Spec("layup-average" if k > 1 else "layup").having(k=k) for k in self.depths]
         return {"shared Gram matrix": shared, "averaged classifiers": averaged}
 
-    def show(self, study: Study) -> Shown:
+    def show(self, results: Results) -> Shown:
         """A_T and the mean of A_t of both ways."""
         measures = {"final": "A_T after the last task", "curve": "mean of A_t over tasks"}
         panels: dict[str, dict[str, dict[str, list[Interval | None]]]] = {name: {} for name in measures}
         lines = []
-        for place in study.places(_only(study.laboratory, self.only)):
+        for place in results.places(_only(results.runner, self.only)):
             for way, specs in self.ways().items():
-                records = [study.record(place.column, spec.on(place.network)) for spec in specs]
-                last = [study.interval(place.column, spec.on(place.network)) for spec in specs]
+                records = [results.record(place.column, spec.on(place.network)) for spec in specs]
+                last = [results.interval(place.column, spec.on(place.network)) for spec in specs]
                 means = [None if record is None else _mean_of_curve(record) for record in records]
                 if any(last):
                     panels["final"].setdefault(place.label, {})[way] = last
@@ -115,10 +114,10 @@ class Integrations:
                         None if mean is None else Interval(mean, np.nan, np.nan, np.nan) for mean in means
                     ]
                 ends = [
-                    _missing(study, place, spec.on(place.network)) if each is None else _with_interval(each)
+                    _missing(results, place, spec.on(place.network)) if each is None else _with_interval(each)
                     for spec, each in zip(specs, last, strict=True)
                 ]
-                lines.append(Line(f"{place.label}: {way}", [*ends, *map(percent, means)]))
+                lines.append(Row(f"{place.label}: {way}", [*ends, *map(percent, means)]))
         groups = [f"k = {k}" for k in self.depths]
         columns = [f"{measure}, {group}" for measure in ("A_T", "mean A_t") for group in groups]
         pictures = [
@@ -126,7 +125,7 @@ class Integrations:
             for name, words in measures.items()
             for picture in _picture(
                 f"figure3-{name}",
-                partial(plots.compared_bars, panels=panels[name], groups=groups, y_label=words),
+                partial(drawings.compared_bars, panels=panels[name], groups=groups, y_label=words),
                 f"Shared Gram matrix and averaged classifiers: {words}.",
                 panels[name],
             )
@@ -135,27 +134,27 @@ class Integrations:
             "A_T with its 95 % interval over the test images; the mean of the curve has none, since a record "
             "keeps only the last answers. Nothing adapted."
         )
-        return Shown([Sheet(columns, lines, notes=[note])], pictures)
+        return Shown([Table(columns, lines, notes=[note])], pictures)
 
 
 @dataclass(frozen=True)
 class Characteristics:
     """Figure 4: the k that is best on the tests, against what the data are like."""
 
-    def wanted(self, laboratory: Laboratory) -> Wanted:
+    def wanted(self, runner: Runner) -> Wanted:
         """Every k, after a first session."""
         return [
             (column, spec)
-            for column in laboratory.world.everything
+            for column in runner.config.everything
             for network in NETWORKS
-            for spec in all_depths(laboratory, network)
+            for spec in all_depths(runner, network)
         ]
 
-    def show(self, study: Study) -> Shown:
+    def show(self, results: Results) -> Shown:
         """Best k, MMD² to the source and similarities, and how they go together."""
-        found = characteristics(study)
+        found = characteristics(results)
         lines = [
-            Line(
+            Row(
                 each.place.label,
                 [
                     f"{each.best} of {each.depth}",
@@ -168,14 +167,16 @@ class Characteristics:
             for each in found
         ]
         lines += [
-            Line(place.label, [_missing(study, place, spec), *[""] * 4])
-            for place in study.places(study.world.everything)
+            Row(place.label, [_missing(results, place, spec), *[""] * 4])
+            for place in results.places(results.config.everything)
             if place not in {each.place for each in found}
-            for spec in all_depths(study.laboratory, place.network)[:1]
+            for spec in all_depths(results.runner, place.network)[:1]
         ]
         panels = {
             label: [
-                plots.Point(value, each.best / each.depth, each.place.column.label, each.place.network_name)
+                drawings.Point(
+                    value, each.best / each.depth, each.place.column.label, each.place.network_name
+                )
                 for each in found
                 if (value := getattr(each, name)) is not None
             ]
@@ -193,12 +194,12 @@ class Characteristics:
             "The best k is the one of the highest test accuracy: it can be known only afterwards. "
             "Similarities are mean cosines over all pairs of training images, of the network's final "
             "embedding before any adaptation.",
-            _source_note(study),
+            _source_note(results),
             *_correlations(found),
         ]
-        draw = partial(plots.against_measures, panels=panels, y_label="best k, as a share of all layers")
+        draw = partial(drawings.against_measures, panels=panels, y_label="best k, as a share of all layers")
         caption = "The best k (by test accuracy) against what the data are like."
-        return Shown([Sheet(columns, lines, notes=notes)], _picture("figure4", draw, caption, panels))
+        return Shown([Table(columns, lines, notes=notes)], _picture("figure4", draw, caption, panels))
 
 
 def _correlations(found: Sequence[Characteristic]) -> list[str]:
@@ -211,14 +212,14 @@ def _correlations(found: Sequence[Characteristic]) -> list[str]:
     return [f"Rank correlation of the best k with each, over datasets: {'; '.join(words)}."]
 
 
-def _source_note(study: Study) -> str:
-    if study.world.source is None:
-        return "MMD² needs images that stand for the networks' training data: --source folder:PATH."
-    stand_in = "" if ":" in study.world.source else " It is no network's training data, only a stand-in."
+def _source_note(results: Results) -> str:
+    if results.config.source is None:
+        return "MMD² needs images that stand for the networks' training data, and no source was given."
+    stand_in = "" if ":" in results.config.source else " It is no network's training data, only a stand-in."
     return (
-        f"The source is {short_dataset(study.world.source)}; the paper's is miniImageNet.{stand_in} MMD² is "
-        "unbiased, with a Gaussian kernel; its bandwidth is the median distance within the source, one for "
-        "all datasets of a network. Images that are in the source as well make it smaller."
+        f"The source is {short_dataset(results.config.source)}; the paper's is miniImageNet.{stand_in} "
+        "MMD² is unbiased, with a Gaussian kernel; its bandwidth is the median distance within the source, "
+        "one for all datasets of a network. Images that are in the source as well make it smaller."
     )
 
 
@@ -226,36 +227,36 @@ def _source_note(study: Study) -> str:
 class Universality:
     """Figure 5: which classes are better off with six layers than with one, and by how much."""
 
-    def wanted(self, laboratory: Laboratory) -> Wanted:
+    def wanted(self, runner: Runner) -> Wanted:
         """K = 1 and 6 after a first session."""
         return [
             (column, Spec("layup", network, USUAL).having(k=k))
-            for column in laboratory.world.of("cil")
+            for column in runner.config.of("cil")
             for network in NETWORKS
             for k in (1, 6)
         ]
 
-    def show(self, study: Study) -> Shown:
+    def show(self, results: Results) -> Shown:
         """Shares of classes, and the mean change of those that change."""
         changes: dict[str, analysis.ClassChange] = {}
         lines = []
-        for place in study.places(study.world.of("cil")):
+        for place in results.places(results.config.of("cil")):
             one, six = (Spec("layup", place.network, USUAL).having(k=k) for k in (1, 6))
-            before, after = study.record(place.column, one), study.record(place.column, six)
+            before, after = results.record(place.column, one), results.record(place.column, six)
             if before is None or after is None:
-                lines.append(Line(place.label, [_missing(study, place, six), *[""] * 4]))
+                lines.append(Row(place.label, [_missing(results, place, six), *[""] * 4]))
                 continue
             found = analysis.class_change(final_per_class(before), final_per_class(after))
             changes[place.label] = found
             numbers = (found.better, found.equal, found.worse, found.gain, found.loss)
-            lines.append(Line(place.label, [percent(number) for number in numbers]))
+            lines.append(Row(place.label, [percent(number) for number in numbers]))
         columns = ["better, %", "equal, %", "worse, %", "gain of those better", "loss of those worse"]
         note = (
             "Classes that k = 6 predicts better than k = 1 after the last task; gains and losses in points."
         )
-        draw = partial(plots.class_shares, changes=changes)
+        draw = partial(drawings.class_shares, changes=changes)
         caption = "Classes that are better, equal and worse with six layers than with the last alone."
-        return Shown([Sheet(columns, lines, notes=[note])], _picture("figure5", draw, caption, changes))
+        return Shown([Table(columns, lines, notes=[note])], _picture("figure5", draw, caption, changes))
 
 
 @dataclass(frozen=True)
@@ -281,11 +282,11 @@ class OverTasks:
     caption: str
     setting: str = "cil"
 
-    def wanted(self, laboratory: Laboratory) -> Wanted:
+    def wanted(self, runner: Runner) -> Wanted:
         """All runs of all series."""
         return [
             (column, spec.on(network))
-            for column in laboratory.world.of(self.setting)
+            for column in runner.config.of(self.setting)
             for network in self.networks
             for series in self.series
             for spec in series.specs
@@ -297,63 +298,63 @@ class OverTasks:
         own = all(spec.network is not None for series in self.series for spec in series.specs)
         return NETWORKS[:1] if own else NETWORKS
 
-    def show(self, study: Study) -> Shown:
+    def show(self, results: Results) -> Shown:
         """The curves, and their ends in a table."""
         curves = {"average accuracy Aₜ": accuracy_curve, "forgetting Fₜ": forgetting_curve}
         rows: dict[str, dict[str, dict[str, Band]]] = {}
         lines = []
-        for place in study.places(study.world.of(self.setting), self.networks):
+        for place in results.places(results.config.of(self.setting), self.networks):
             row = place.label if len(self.networks) > 1 else place.column.label
             for series in self.series:
-                label = _named(study, series.label)
+                label = _named(results, series.label)
                 specs = [spec.on(place.network) for spec in series.specs]
-                records = list(study.records(place.column, specs).values())
+                records = list(results.records(place.column, specs).values())
                 if not records:
-                    lines.append(Line(f"{row}: {label}", [_missing(study, place, specs[0]), "", ""]))
+                    lines.append(Row(f"{row}: {label}", [_missing(results, place, specs[0]), "", ""]))
                     continue
                 bands = {what: metrics.band([of(each) for each in records]) for what, of in curves.items()}
                 for what, found in bands.items():
                     rows.setdefault(row, {}).setdefault(what, {})[label] = found
                 ends = [_end(found) for found in bands.values()]
-                lines.append(Line(f"{row}: {label}", [str(len(records)), *ends]))
+                lines.append(Row(f"{row}: {label}", [str(len(records)), *ends]))
         columns = ["seeds", "A_T", "F_T"]
         draw = partial(plots.over_tasks_grid, rows=rows)
         notes = ["± is the standard error over seeds."]
-        return Shown([Sheet(columns, lines, notes=notes)], _picture(self.name, draw, self.caption, rows))
+        return Shown([Table(columns, lines, notes=notes)], _picture(self.name, draw, self.caption, rows))
 
 
 @dataclass(frozen=True)
 class Depths(PerNetwork):
     """Table 4, with a picture of accuracy over k."""
 
-    def show(self, study: Study) -> Shown:
+    def show(self, results: Results) -> Shown:
         """The table and the picture."""
-        shown = super().show(study)
+        shown = super().show(results)
         panels: dict[str, dict[str, list[Interval | None]]] = {}
-        for place in study.places(study.world.of(self.setting), self._networks(study.laboratory)):
-            specs = all_depths(study.laboratory, place.network)
-            found = [study.interval(place.column, spec) for spec in specs]
+        for place in results.places(results.config.of(self.setting), self._networks(results.runner)):
+            specs = all_depths(results.runner, place.network)
+            found = [results.interval(place.column, spec) for spec in specs]
             if any(found):
                 panels.setdefault(place.column.label, {})[place.network_name] = found
-        draw = partial(plots.depths, panels=panels, y_label="A_T")
+        draw = partial(drawings.depths, panels=panels, y_label="A_T")
         caption = "Accuracy over the number of last layers, k; the ring is the best by test accuracy."
-        return Shown(shown.sheets, _picture(self.printed, draw, caption, panels))
+        return Shown(shown.tables, _picture(self.printed, draw, caption, panels))
 
 
-def _layers(laboratory: Laboratory, network: str) -> list[Spec]:
+def _layers(runner: Runner, network: str) -> list[Spec]:
     """A classifier of each layer, the last one first."""
-    return [Spec("ridge", network).having(layer=n + 1) for n in range(laboratory.depth(network))]
+    return [Spec("ridge", network).having(layer=n + 1) for n in range(runner.depth(network))]
 
 
-def _only(laboratory: Laboratory, labels: tuple[str, ...]) -> list[Column]:
-    """The datasets that the paper's figure shows; in a small world all."""
-    columns = laboratory.world.of("cil")
-    return [column for column in columns if column.label in labels or not laboratory.world.like_paper]
+def _only(runner: Runner, labels: tuple[str, ...]) -> list[Column]:
+    """The datasets that the paper's figure shows; with other datasets all."""
+    columns = runner.config.of("cil")
+    return [column for column in columns if column.label in labels or not runner.config.like_paper]
 
 
-def _missing(study: Study, place: Place, spec: Spec) -> Cell:
+def _missing(results: Results, place: Place, spec: Spec) -> Cell:
     """A cell that says why there is no record."""
-    found = study.found(place.column, spec)
+    found = results.found(place.column, spec)
     return Cell(missing="" if isinstance(found, Record) else found.why)
 
 
@@ -370,9 +371,9 @@ def _end(found: Band) -> str:
     return percent(found.mean[-1]) + ("" if np.isnan(error) else f" ± {percent(error)}")
 
 
-def _named(study: Study, label: str) -> str:
+def _named(results: Results, label: str) -> str:
     for role in NETWORKS:
-        label = label.replace(role, study.network_name(role))
+        label = label.replace(role, results.network_name(role))
     return label
 
 

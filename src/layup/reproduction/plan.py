@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from layup.registry import unknown_name
+from layup.reproduction.claims import Claims
 from layup.reproduction.complexity import Complexity
 from layup.reproduction.figures import (
     Characteristics,
@@ -17,14 +18,22 @@ from layup.reproduction.figures import (
     Series,
     Universality,
 )
-from layup.reproduction.results import Study, seeded
-from layup.reproduction.runner import Laboratory, Wanted
-from layup.reproduction.sheets import Shown
-from layup.reproduction.spec import ADAPTERS, NETWORKS, USUAL, Spec, each_combination, each_network
-from layup.reproduction.tables import BestOf, Datasets, PerNetwork, Row
+from layup.reproduction.results import Results, seeded
+from layup.reproduction.runner import Runner, Wanted
+from layup.reproduction.shown import Shown
+from layup.reproduction.spec import (
+    ADAPTERS,
+    NETWORKS,
+    RULES,
+    SEEDS,
+    USUAL,
+    Spec,
+    each_combination,
+    each_network,
+)
+from layup.reproduction.tables import BestOf, Datasets, PaperRow, PerNetwork
 
 ALL = "all"
-SEEDS = range(1993, 1998)
 DEEPEST = 17
 """As many layers as the bundled network has; the paper's have twelve."""
 ABLATIONS, BOUNDS = "Ablations", "Upper bounds"
@@ -33,10 +42,10 @@ ABLATIONS, BOUNDS = "Ablations", "Upper bounds"
 class Kind(Protocol):
     """What an item is: which runs it needs, and what it makes of them."""
 
-    def wanted(self, laboratory: Laboratory) -> Wanted:
+    def wanted(self, runner: Runner) -> Wanted:
         """The runs."""
 
-    def show(self, study: Study) -> Shown:
+    def show(self, results: Results) -> Shown:
         """Tables and pictures."""
 
 
@@ -54,29 +63,29 @@ def _of(setting: str, method: str, **options: object) -> Spec:
     return Spec(method, setting=setting).having(**options)
 
 
-def _bounds(setting: str) -> tuple[Row, ...]:
+def _bounds(setting: str) -> tuple[PaperRow, ...]:
     return (
-        Row("Joint FT (full)", each_network(_of(setting, "joint")), BOUNDS),
-        Row("Joint FT (linear probe)", each_network(_of(setting, "joint-probe")), BOUNDS),
+        PaperRow("Joint FT (full)", each_network(_of(setting, "joint")), BOUNDS),
+        PaperRow("Joint FT (linear probe)", each_network(_of(setting, "joint-probe")), BOUNDS),
     )
 
 
-def _adapted(setting: str, label: str, method: str, **options: object) -> Row:
-    return Row(label, each_combination(_of(setting, method, **options)), "Methods")
+def _adapted(setting: str, label: str, method: str, **options: object) -> PaperRow:
+    return PaperRow(label, each_combination(_of(setting, method, **options)), "Methods")
 
 
-def _ablations(setting: str) -> tuple[Row, ...]:
+def _ablations(setting: str) -> tuple[PaperRow, ...]:
     return (
-        Row("k = 1", each_combination(_of(setting, "layup", k=1)), ABLATIONS),
-        Row("w/o FSA", each_network(_of(setting, "layup", k=6)), ABLATIONS),
-        Row("k = 1, w/o FSA", each_network(_of(setting, "layup", k=1)), ABLATIONS),
-        Row("LayNMC", each_network(_of(setting, "laynmc", k=6)), ABLATIONS),
-        Row("NMC", each_network(_of(setting, "nmc")), ABLATIONS),
+        PaperRow("k = 1", each_combination(_of(setting, "layup", k=1)), ABLATIONS),
+        PaperRow("w/o FSA", each_network(_of(setting, "layup", k=6)), ABLATIONS),
+        PaperRow("k = 1, w/o FSA", each_network(_of(setting, "layup", k=1)), ABLATIONS),
+        PaperRow("LayNMC", each_network(_of(setting, "laynmc", k=6)), ABLATIONS),
+        PaperRow("NMC", each_network(_of(setting, "nmc")), ABLATIONS),
     )
 
 
-def _trained(setting: str, label: str, method: str) -> Row:
-    return Row(label, each_network(_of(setting, method)), "Methods")
+def _trained(setting: str, label: str, method: str) -> PaperRow:
+    return PaperRow(label, each_network(_of(setting, method)), "Methods")
 
 
 TABLE1 = BestOf(
@@ -113,13 +122,11 @@ TABLE2 = BestOf(
     baselines=("NMC+FSA", "ADAM", "RanPAC"),
 )
 
-RULES: dict[str, float | str] = {"λ = 0": 0.0, "λ = 1": 1.0, "λ by gcv": "gcv"}
 
-
-def _streamed(label: str, method: str, section: str = "Methods", **options: object) -> list[Row]:
+def _streamed(label: str, method: str, section: str = "Methods", **options: object) -> list[PaperRow]:
     """A row for λ = 0 and 1, as in the paper, and one for λ from the sums alone."""
     return [
-        Row(
+        PaperRow(
             f"{label}, {rule}",
             each_network(_of("ocl", method, lam=lam, **options)),
             section,
@@ -133,8 +140,8 @@ TABLE3 = BestOf(
     "table3",
     "ocl",
     (
-        Row("Sequential FT", each_network(_of("ocl", "sequential")), "Methods"),
-        Row("NMC", each_network(_of("ocl", "nmc")), "Methods"),
+        PaperRow("Sequential FT", each_network(_of("ocl", "sequential")), "Methods"),
+        PaperRow("NMC", each_network(_of("ocl", "nmc")), "Methods"),
         *_streamed("RanPAC", "ranpac"),
         *_streamed("LayUP", "layup", k=6),
         *_streamed("k = 1", "layup", ABLATIONS, k=1),
@@ -147,20 +154,20 @@ TABLE3 = BestOf(
 TABLE4 = Depths(
     "table4",
     tuple(
-        Row(f"k = {k}", (Spec("layup", adapter=USUAL).having(k=k),), own=k > 12)
+        PaperRow(f"k = {k}", (Spec("layup", adapter=USUAL).having(k=k),), own=k > 12)
         for k in range(1, DEEPEST + 1)
     ),
     both=True,
 )
 
 
-def _plugged(label: str, method: str) -> list[Row]:
+def _plugged(label: str, method: str) -> list[PaperRow]:
     plain = Spec(method, adapter=USUAL)
     layered = [
-        Row(f"{label} + LayUP, k = {k}", (replace(plain, method=f"{method}+layup").having(k=k),), label)
+        PaperRow(f"{label} + LayUP, k = {k}", (replace(plain, method=f"{method}+layup").having(k=k),), label)
         for k in (4, 6, 12)
     ]
-    return [Row(label, (plain,), label), *layered]
+    return [PaperRow(label, (plain,), label), *layered]
 
 
 TABLE5 = PerNetwork("table5", (*_plugged("ADAM", "adam"), *_plugged("RanPAC", "ranpac")))
@@ -168,7 +175,9 @@ TABLE5 = PerNetwork("table5", (*_plugged("ADAM", "adam"), *_plugged("RanPAC", "r
 TABLE7 = PerNetwork(
     "table7",
     tuple(
-        Row(f"k = {k}, T = {tasks}", (Spec("layup", adapter=USUAL, tasks=tasks).having(k=k),), own=tasks == 2)
+        PaperRow(
+            f"k = {k}, T = {tasks}", (Spec("layup", adapter=USUAL, tasks=tasks).having(k=k),), own=tasks == 2
+        )
         for k in (1, 6, 12)
         for tasks in (2, 5, 10, 20)
     ),
@@ -198,6 +207,12 @@ ADAPTED = "AdaptFormer in a first session (SSF where AdaptFormer does not fit th
 ITEMS = {
     item.name: item
     for item in (
+        Item(
+            "claims",
+            "Which claims hold here",
+            "The paper's claims, judged by paired differences between runs of this page.",
+            Claims(),
+        ),
         Item(
             "table1",
             "Table 1: new classes with every task (CIL)",
@@ -280,7 +295,7 @@ ITEMS = {
 
 
 def items_of(names: Sequence[str]) -> list[Item]:
-    """Items by name, each once, in the paper's order; "all" stands for every one.
+    """Items by name, each once, the claims first and then in the paper's order; "all" stands for every one.
 
     >>> [item.name for item in items_of(["figure2", "table1"])]
     ['table1', 'figure2']
@@ -289,3 +304,8 @@ def items_of(names: Sequence[str]) -> list[Item]:
         if name != ALL and name not in ITEMS:
             raise unknown_name("table or figure", name, [ALL, *ITEMS])
     return [item for name, item in ITEMS.items() if name in names or ALL in names]
+
+
+def wanted_by(items: Sequence[Item], runner: Runner) -> Wanted:
+    """Every run that these items need, once."""
+    return list(dict.fromkeys(each for item in items for each in item.kind.wanted(runner)))

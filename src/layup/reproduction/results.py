@@ -10,17 +10,17 @@ from layup.benchmark import Record, metrics
 from layup.benchmark.comparison import Difference, Group, difference, last_right
 from layup.benchmark.metrics import Interval
 from layup.errors import MismatchError
-from layup.reproduction.config import Column, World
-from layup.reproduction.runner import Found, Laboratory, Missing, Results, scenario_of
+from layup.reproduction.config import Column, ReproductionConfig
+from layup.reproduction.runner import Found, Missing, Records, Runner, scenario_of
 from layup.reproduction.spec import NETWORKS, PLAIN, Spec, each_combination
 
 
 @dataclass(frozen=True)
-class Study:
-    """A laboratory and the records that it has gathered."""
+class Results:
+    """A runner and the records that it has gathered."""
 
-    laboratory: Laboratory
-    results: Results
+    runner: Runner
+    gathered: Records
     _known: dict[str, Any] = field(default_factory=dict)
 
     def once(self, name: str, make: Callable[[], Any]) -> Any:
@@ -30,13 +30,13 @@ class Study:
         return self._known[name]
 
     @property
-    def world(self) -> World:
+    def config(self) -> ReproductionConfig:
         """Where all this was run."""
-        return self.laboratory.world
+        return self.runner.config
 
     def found(self, column: Column, spec: Spec) -> Found:
         """The record of a run, or why there is none."""
-        return self.results.get((column, spec), Missing("It has not been asked for."))
+        return self.gathered.get((column, spec), Missing("It has not been asked for."))
 
     def record(self, column: Column, spec: Spec) -> Record | None:
         """The record of a run, if there is one."""
@@ -58,7 +58,7 @@ class Study:
             return None
         if len(record.tasks) > 1:
             return interval(record)
-        scenario = scenario_of(self.laboratory.dataset(column), spec)
+        scenario = scenario_of(self.runner.dataset(column), spec)
         return metrics.bootstrap(last_right(record)[0], scenario.test_tasks)
 
     def gain(self, column: Column, spec: Spec, over: Spec) -> Difference | None:
@@ -82,7 +82,7 @@ class Study:
 
     def network_name(self, role: str | None) -> str:
         """What a network is called here."""
-        return role or "" if self.world.like_paper else self.world.networks[role or PLAIN]
+        return role or "" if self.config.like_paper else self.config.networks[role or PLAIN]
 
     def combination(self, spec: Spec) -> str:
         """Network and adapter of a run, in words."""

@@ -26,7 +26,7 @@ from layup.benchmark.datasets import Dataset
 from layup.benchmark.methods import DepthsMethod, LayersMethod, Method, method_class
 from layup.errors import InputError, LayupError
 from layup.features import Reading
-from layup.reproduction.config import Column, World
+from layup.reproduction.config import Column, ReproductionConfig
 from layup.reproduction.spec import ADAPTERS, SWEPT, USUAL, Spec, together
 from layup.tuning import FirstSession
 
@@ -48,7 +48,7 @@ class Missing:
 
 Found = Record | Missing
 Wanted = list[tuple[Column, Spec]]
-Results = Mapping[tuple[Column, Spec], Found]
+Records = Mapping[tuple[Column, Spec], Found]
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,19 @@ class Job:
         if not self.depths:
             return [self.spec]
         return [self.spec.having(**{SWEPT[self.spec.method]: depth}) for depth in self.depths]
+
+    def title(self, config: ReproductionConfig) -> str:
+        """The run in a line."""
+        spec = self.spec
+        words = [self.column.label, spec.setting, spec.method, config.networks[spec.network or ""]]
+        words += [spec.adapter] if spec.adapter else []
+        words += [f"{name}={value}" for name, value in spec.options]
+        if self.depths:
+            first, last = self.depths[0], self.depths[-1]
+            words.append(f"{SWEPT[spec.method]} {first}{f' … {last}' * (last > first)}")
+        words += [f"{spec.tasks} tasks"] if spec.tasks else []
+        words += [f"{spec.per_class} a class"] if spec.per_class else []
+        return ", ".join([*words, f"seed {spec.seed}"])
 
 
 def jobs_of(wanted: Iterable[tuple[Column, Spec]]) -> list[Job]:
@@ -86,13 +99,13 @@ def jobs_of(wanted: Iterable[tuple[Column, Spec]]) -> list[Job]:
 
 
 @dataclass
-class Laboratory:
-    """A world, and a folder of records.
+class Runner:
+    """A config, and a folder of records.
 
     only_finished: run nothing; what is not there is said to be missing.
     """
 
-    world: World
+    config: ReproductionConfig
     folder: Path
     reading: Reading = field(default_factory=Reading)
     only_finished: bool = False
@@ -101,39 +114,39 @@ class Laboratory:
 
     def dataset(self, column: Column) -> Dataset:
         """A dataset, looked for once."""
-        found: Dataset = _once(self._datasets, column, lambda: column.load(self.world.data))
+        found: Dataset = _once(self._datasets, column, lambda: column.load(self.config.data))
         return found
 
     def network(self, role: str) -> Backbone:
         """What stands for one of the paper's networks, loaded once."""
-        name = self.world.networks[role]
-        preset = self.world.preset
+        name = self.config.networks[role]
+        preset = self.config.preset
         found: Backbone = _once(self._networks, role, lambda: prepared(load_backbone(name), preset))
         return found
 
     def depth(self, role: str) -> int:
         """How many layers a network has; of the paper's that is known, without the weights."""
-        if not self.world.like_paper:
+        if not self.config.like_paper:
             with suppress(LayupError):
                 return self.network(role).depth
         return PAPER_DEPTH
 
     def experiment(self, job: Job) -> Experiment:
         """The run itself; raises a `LayupError` where it cannot be."""
-        spec, world = job.spec, self.world
-        if spec.method in world.without:
+        spec, config = job.spec, self.config
+        if spec.method in config.without:
             raise InputError(f"'{spec.method}' is left out.")
         dataset = self.dataset(job.column)
         network = self.network(spec.network or "")
         session = None
         if spec.adapter is not None:
-            session = FirstSession(spec.adapter, world.preset, seed=spec.seed)
-            if world.session_epochs is not None:
-                session = replace(session, epochs=world.session_epochs)
+            session = FirstSession(spec.adapter, config.preset, seed=spec.seed)
+            if config.session_epochs is not None:
+                session = replace(session, epochs=config.session_epochs)
             self._require_fit(session, spec)
-        scenario = scenario_of(dataset, spec, official=world.preset == "official")
+        scenario = scenario_of(dataset, spec, official=config.preset == "official")
         method = self.method(job)
-        return Experiment(scenario, method, network, self.folder, session, world.preset, self.reading)
+        return Experiment(scenario, method, network, self.folder, session, config.preset, self.reading)
 
     def _require_fit(self, session: FirstSession, spec: Spec) -> None:
         """Refuse an adapter that the network has no place for, before anything is read."""
@@ -142,7 +155,7 @@ class Laboratory:
         _once(self._networks, key, lambda: session.attach(network))
 
     def method(self, job: Job) -> Method:
-        """The method of a run, with the options that this world has."""
+        """The method of a run, with the options that this config has."""
         name = job.spec.method
         options = {**self.options(job.spec), **dict(job.spec.options)}
         if len(job.depths) > 1:
@@ -150,17 +163,17 @@ class Laboratory:
         return method_class(name).with_options({**options, **dict(job.specs[0].options)})
 
     def options(self, spec: Spec) -> dict[str, Any]:
-        """What this world has in place of a method's usual options."""
-        own = dict(self.world.options.get(spec.method, {}))
+        """What this config has in place of a method's usual options."""
+        own = dict(self.config.options.get(spec.method, {}))
         trains = "epochs" in method_class(spec.method).option_names() and spec.method not in OWN_EPOCHS
-        return own | ({"epochs": self.world.epochs} if trains and self.world.epochs is not None else {})
+        return own | ({"epochs": self.config.epochs} if trains and self.config.epochs is not None else {})
 
     def resolved(self, column: Column, spec: Spec) -> Spec:
         """The spec with the dataset's tasks and the network's adapter, where it leaves them open."""
         # Why there is no dataset or network, the run will say.
         if spec.adapter == USUAL:
             spec = replace(spec, adapter=ADAPTERS[0])
-            if not self.world.like_paper:
+            if not self.config.like_paper:
                 with suppress(LayupError):
                     network = self.network(spec.network or "").network
                     spec = replace(spec, adapter=usual_adapter(network))
@@ -173,7 +186,7 @@ class Laboratory:
         """The runs that give all of these."""
         return jobs_of((column, self.resolved(column, spec)) for column, spec in wanted)
 
-    def gather(self, wanted: Sequence[tuple[Column, Spec]], on_job: Callable[[Job, str], None]) -> Results:
+    def gather(self, wanted: Sequence[tuple[Column, Spec]], on_job: Callable[[Job, str], None]) -> Records:
         """Run what is missing, and give what came of each; `on_job` hears of every run what became of it."""
         found: dict[tuple[Column, Spec], Found] = {}
         for job in self.jobs(wanted):
@@ -182,7 +195,7 @@ class Laboratory:
 
     def _done(self, asked: Job, on_job: Callable[[Job, str], None]) -> dict[Spec, Found]:
         job = self.within(asked)
-        too_deep = Missing(TOO_DEEP.format(self.world.networks[job.spec.network or ""]))
+        too_deep = Missing(TOO_DEEP.format(self.config.networks[job.spec.network or ""]))
         found: dict[Spec, Found] = dict.fromkeys(asked.specs, too_deep)
         if asked.depths and not job.depths:
             return found

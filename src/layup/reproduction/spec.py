@@ -1,4 +1,4 @@
-"""What an item of the paper runs, in the paper's words: which dataset and network it is, a world says."""
+"""What an item of the paper runs, in the paper's words: which dataset and network it is, a config says."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 FIRST_SEED = 1993
+SEEDS = range(FIRST_SEED, FIRST_SEED + 5)
+RULES: dict[str, float | str] = {"λ = 0": 0.0, "λ = 1": 1.0, "λ by gcv": "gcv"}
+"""How λ is found on a stream, which cannot be searched."""
 NETWORKS = ("IN21K", "IN1K")
 """The paper's two networks, by what they were trained on."""
 PLAIN = "IN1K"

@@ -9,16 +9,17 @@ from layup.benchmark import Record
 from layup.errors import LayupError
 from layup.reproduction.config import Column
 from layup.reproduction.paper import PRINTED, gap_closed
-from layup.reproduction.results import Place, Study, chosen_of, interval
-from layup.reproduction.runner import Laboratory, Missing, Wanted, first_line
-from layup.reproduction.sheets import DASH, Cell, Line, Sheet, Shown, whole_percent
+from layup.reproduction.results import Place, Results, chosen_of, interval
+from layup.reproduction.runner import Missing, Runner, Wanted, first_line
+from layup.reproduction.shown import Cell, Shown, whole_percent
 from layup.reproduction.spec import NETWORKS, PLAIN, Spec
+from layup.tables import DASH, Row, Table
 
 BOUND = "Joint FT (full)"
 
 
 @dataclass(frozen=True)
-class Row:
+class PaperRow:
     """A row of a table: its label in the paper, the runs of which the best is shown, and where it belongs.
 
     own: whether it is not in the paper.
@@ -41,63 +42,63 @@ class BestOf:
 
     printed: str
     setting: str
-    rows: tuple[Row, ...]
+    rows: tuple[PaperRow, ...]
     choose: bool = False
     baselines: tuple[str, ...] = ()
     same: tuple[tuple[Spec, Spec], ...] = ()
 
-    def wanted(self, laboratory: Laboratory) -> Wanted:
+    def wanted(self, runner: Runner) -> Wanted:
         """All runs that it shows."""
         specs = [spec for row in self.rows for spec in row.specs]
         specs += [spec for pair in self.same for spec in pair]
-        return [(column, spec) for column in laboratory.world.of(self.setting) for spec in specs]
+        return [(column, spec) for column in runner.config.of(self.setting) for spec in specs]
 
-    def show(self, study: Study) -> Shown:
+    def show(self, results: Results) -> Shown:
         """The table, and below it what was chosen and what is equal."""
-        columns = study.world.of(self.setting)
+        columns = results.config.of(self.setting)
         printed = PRINTED[self.printed]
         cells = {
-            (row.label, column): self.cell(study, row, column) for row in self.rows for column in columns
+            (row.label, column): self.cell(results, row, column) for row in self.rows for column in columns
         }
         lines = [
-            Line(
+            Row(
                 f"{row.label} (ours)" if row.own else row.label,
                 [
                     *(cells[row.label, column] for column in columns),
-                    *_printed_cells(study, self.printed, row.label),
+                    *_printed_cells(results, self.printed, row.label),
                 ],
                 row.section,
             )
             for row in self.rows
         ]
         if self.baselines:
-            lines.append(self._gap_line(study, columns, cells))
-        notes = [*self._choices(study, columns), *self._equalities(study, columns)]
-        theirs = _printed_columns(study, self.printed)
+            lines.append(self._gap_line(results, columns, cells))
+        notes = [*self._choices(results, columns), *self._equalities(results, columns)]
+        theirs = _printed_columns(results, self.printed)
         headings = [*(column.label for column in columns), *theirs]
         notes += _stars(printed.starred) if theirs else []
-        return Shown([Sheet(headings, lines, notes=notes, printed=len(theirs))])
+        return Shown([Table(headings, lines, notes=notes, extra=len(theirs))])
 
-    def cell(self, study: Study, row: Row, column: Column) -> Cell:
+    def cell(self, results: Results, row: PaperRow, column: Column) -> Cell:
         """The best run of a row on a dataset, and beside it the chosen one."""
-        paper = _paper_value(study, self.printed, row.label, column)
-        found = {spec: each for spec in row.specs if (each := study.interval(column, spec)) is not None}
+        paper = _paper_value(results, self.printed, row.label, column)
+        found = {spec: each for spec in row.specs if (each := results.interval(column, spec)) is not None}
         if not found:
-            return Cell(paper=paper, missing=_why(study, column, row.specs))
+            return Cell(paper=paper, missing=_why(results, column, row.specs))
         best = max(found, key=lambda spec: found[spec].value)
         of = f"; best of {len(found)}, {len(row.specs)} planned" if len(found) < len(row.specs) else ""
-        chosen = chosen_of(row.specs, study.choices(column, self.setting)) if self.choose else None
+        chosen = chosen_of(row.specs, results.choices(column, self.setting)) if self.choose else None
         return Cell(
             found[best],
             paper,
-            which=study.combination(best) + of,
+            which=results.combination(best) + of,
             chosen=found[chosen].value if chosen in found else None,
-            chosen_which=study.combination(chosen) if chosen in found and chosen else "",
+            chosen_which=results.combination(chosen) if chosen in found and chosen else "",
         )
 
     def _gap_line(
-        self, study: Study, columns: Sequence[Column], cells: dict[tuple[str, Column], Cell]
-    ) -> Line:
+        self, results: Results, columns: Sequence[Column], cells: dict[tuple[str, Column], Cell]
+    ) -> Row:
         """How much of the gap between the best other method and joint training LayUP closes."""
 
         def share(values: dict[str, float | None], complete: bool) -> str:
@@ -115,21 +116,21 @@ class BestOf:
         for column in columns:
             ours = {name: _value(cells[name, column]) for name in names}
             text = share(ours, complete=True)
-            if study.world.like_paper:
+            if results.config.like_paper:
                 theirs = {name: printed.rows[name].get(column.label) for name in names}
                 text += f" (paper: {share(theirs, complete=False)})"
             found.append(text)
-        if not study.world.like_paper:
+        if not results.config.like_paper:
             rows = ({name: printed.rows[name].get(column) for name in names} for column in printed.columns)
             found += [share(row, complete=False) for row in rows]
-        return Line("gap to joint FT that LayUP closes, from the best other", found, "Share of the gap")
+        return Row("gap to joint FT that LayUP closes, from the best other", found, "Share of the gap")
 
-    def _choices(self, study: Study, columns: Sequence[Column]) -> list[str]:
+    def _choices(self, results: Results, columns: Sequence[Column]) -> list[str]:
         if not self.choose:
             return []
-        said = {column.label: study.choices(column, self.setting) for column in columns}
+        said = {column.label: results.choices(column, self.setting) for column in columns}
         words = [
-            f"{label}: {', tied with '.join(map(study.combination, specs))}"
+            f"{label}: {', tied with '.join(map(results.combination, specs))}"
             for label, specs in said.items()
             if specs
         ]
@@ -139,27 +140,27 @@ class BestOf:
             "images, as the paper reports it: too high for that. 'Chosen' is the combination whose first "
             "session did best on held-out images of the first task, without a look at tests; methods without "
             f"a session take its network.{chosen}",
-            *self._lacking(study, columns),
+            *self._lacking(results, columns),
         ]
 
-    def _lacking(self, study: Study, columns: Sequence[Column]) -> list[str]:
+    def _lacking(self, results: Results, columns: Sequence[Column]) -> list[str]:
         """Why some combinations are not there, each reason once."""
         reasons = (
             found.why
             for column in columns
             for row in self.rows
             for spec in row.specs
-            if isinstance(found := study.found(column, spec), Missing)
+            if isinstance(found := results.found(column, spec), Missing)
         )
         listed = " ".join(dict.fromkeys(reasons))
         return [f"Not all combinations could be run: {listed}"] if listed else []
 
-    def _equalities(self, study: Study, columns: Sequence[Column]) -> list[str]:
+    def _equalities(self, results: Results, columns: Sequence[Column]) -> list[str]:
         pairs = [
             (a, b)
             for column in columns
             for first, second in self.same
-            if (a := study.record(column, first)) and (b := study.record(column, second))
+            if (a := results.record(column, first)) and (b := results.record(column, second))
         ]
         if not pairs:
             return []
@@ -176,45 +177,45 @@ class PerNetwork:
     """
 
     printed: str
-    rows: tuple[Row, ...]
+    rows: tuple[PaperRow, ...]
     setting: str = "cil"
     both: bool = False
 
-    def wanted(self, laboratory: Laboratory) -> Wanted:
+    def wanted(self, runner: Runner) -> Wanted:
         """All runs that it shows."""
         return [
             (column, spec.on(network))
-            for column in laboratory.world.of(self.setting)
-            for network in self._networks(laboratory)
-            for row in self._rows(laboratory)
+            for column in runner.config.of(self.setting)
+            for network in self._networks(runner)
+            for row in self._rows(runner)
             for spec in row.specs
         ]
 
-    def show(self, study: Study) -> Shown:
+    def show(self, results: Results) -> Shown:
         """The table."""
-        places = study.places(study.world.of(self.setting), self._networks(study.laboratory))
+        places = results.places(results.config.of(self.setting), self._networks(results.runner))
         lines = []
-        for row in self._rows(study.laboratory):
-            cells = [self._cell(study, row, place) for place in places]
+        for row in self._rows(results.runner):
+            cells = [self._cell(results, row, place) for place in places]
             if row.own and all(cell.missing for cell in cells):
                 continue  # depths that no network has
             label = f"{row.label} (ours)" if row.own else row.label
-            lines.append(Line(label, [*cells, *_printed_cells(study, self.printed, row.label)], row.section))
-        labels = [place.column.label if study.world.like_paper else place.label for place in places]
-        theirs = _printed_columns(study, self.printed)
-        return Shown([Sheet([*labels, *theirs], lines, printed=len(theirs))])
+            lines.append(Row(label, [*cells, *_printed_cells(results, self.printed, row.label)], row.section))
+        labels = [place.column.label if results.config.like_paper else place.label for place in places]
+        theirs = _printed_columns(results, self.printed)
+        return Shown([Table([*labels, *theirs], lines, extra=len(theirs))])
 
-    def _rows(self, laboratory: Laboratory) -> list[Row]:
-        """Those of as many tasks as there are in this world."""
-        return [row for row in self.rows if row.specs[0].tasks in (None, *laboratory.world.task_counts)]
+    def _rows(self, runner: Runner) -> list[PaperRow]:
+        """Those of as many tasks as there are in this config."""
+        return [row for row in self.rows if row.specs[0].tasks in (None, *runner.config.task_counts)]
 
-    def _networks(self, laboratory: Laboratory) -> tuple[str, ...]:
-        return NETWORKS[::-1] if self.both and not laboratory.world.like_paper else (PLAIN,)
+    def _networks(self, runner: Runner) -> tuple[str, ...]:
+        return NETWORKS[::-1] if self.both and not runner.config.like_paper else (PLAIN,)
 
-    def _cell(self, study: Study, row: Row, place: Place) -> Cell:
-        paper = _paper_value(study, self.printed, row.label, place.column)
+    def _cell(self, results: Results, row: PaperRow, place: Place) -> Cell:
+        paper = _paper_value(results, self.printed, row.label, place.column)
         spec = row.specs[0].on(place.network)
-        found = study.found(place.column, spec)
+        found = results.found(place.column, spec)
         if isinstance(found, Missing):
             return Cell(paper=paper, missing=found.why)
         return Cell(interval(found), paper)
@@ -226,18 +227,18 @@ class Datasets:
 
     printed: str = "table6"
 
-    def wanted(self, laboratory: Laboratory) -> Wanted:
+    def wanted(self, runner: Runner) -> Wanted:
         """Nothing is run."""
         return []
 
-    def show(self, study: Study) -> Shown:
+    def show(self, results: Results) -> Shown:
         """Tasks, images and classes of each, beside the paper's."""
         printed = PRINTED[self.printed]
         lines = []
-        for column in study.world.everything if not study.world.like_paper else study.world.columns:
-            paper = printed.rows.get(column.label, {}) if study.world.like_paper else {}
+        for column in results.config.everything if not results.config.like_paper else results.config.columns:
+            paper = printed.rows.get(column.label, {}) if results.config.like_paper else {}
             try:
-                dataset = study.laboratory.dataset(column)
+                dataset = results.runner.dataset(column)
             except LayupError as error:
                 cells: list[Cell | str] = [Cell(missing=first_line(str(error))) for _ in printed.columns]
             else:
@@ -246,13 +247,13 @@ class Datasets:
                     f"{ours:,}" + _beside(ours, paper.get(name))
                     for ours, name in zip(sizes, printed.columns, strict=True)
                 ]
-            lines.append(Line(column.label, cells, "Here" if not study.world.like_paper else ""))
-        if not study.world.like_paper:
+            lines.append(Row(column.label, cells, "Here" if not results.config.like_paper else ""))
+        if not results.config.like_paper:
             lines += [
-                Line(name, [f"{row[each]:,.0f}" for each in printed.columns], "The paper's")
+                Row(name, [f"{row[each]:,.0f}" for each in printed.columns], "The paper's")
                 for name, row in printed.rows.items()
             ]
-        return Shown([Sheet(printed.columns, lines)])
+        return Shown([Table(printed.columns, lines)])
 
 
 def _beside(ours: int, paper: float | None) -> str:
@@ -261,18 +262,18 @@ def _beside(ours: int, paper: float | None) -> str:
     return " (as the paper)" if ours == paper else f" (paper: {paper:,.0f})"
 
 
-def _paper_value(study: Study, name: str, row: str, column: Column) -> float | None:
+def _paper_value(results: Results, name: str, row: str, column: Column) -> float | None:
     """What the paper prints for a dataset, if this is that dataset, and this a row of the paper."""
-    return PRINTED[name].rows.get(row, {}).get(column.label) if study.world.like_paper else None
+    return PRINTED[name].rows.get(row, {}).get(column.label) if results.config.like_paper else None
 
 
-def _printed_columns(study: Study, name: str) -> list[str]:
-    """The paper's datasets, in a small world: there its numbers stand beside ours."""
-    return [] if study.world.like_paper else [f"paper: {column}" for column in PRINTED[name].columns]
+def _printed_columns(results: Results, name: str) -> list[str]:
+    """The paper's datasets, unless these are its datasets: there its numbers stand beside ours."""
+    return [] if results.config.like_paper else [f"paper: {column}" for column in PRINTED[name].columns]
 
 
-def _printed_cells(study: Study, name: str, row: str) -> list[str]:
-    if study.world.like_paper:
+def _printed_cells(results: Results, name: str, row: str) -> list[str]:
+    if results.config.like_paper:
         return []
     values = PRINTED[name].rows.get(row, {})
     cells = ((values.get(column), (row, column) in PRINTED[name].starred) for column in PRINTED[name].columns)
@@ -283,9 +284,9 @@ def _stars(starred: frozenset[tuple[str, str]]) -> list[str]:
     return ["* Of SLCA, what the paper's authors reproduced themselves."] if starred else []
 
 
-def _why(study: Study, column: Column, specs: Sequence[Spec]) -> str:
+def _why(results: Results, column: Column, specs: Sequence[Spec]) -> str:
     """Why none of several runs is there: that of the last, whose plain transformer every adapter fits."""
-    found = study.found(column, specs[-1])
+    found = results.found(column, specs[-1])
     return found.why if isinstance(found, Missing) else ""
 
 

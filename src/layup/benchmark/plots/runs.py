@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import cycle
+from itertools import chain, cycle
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +21,13 @@ from layup.benchmark.plots.canvas import (
     bare,
     blank,
     cut,
+    grid,
     key,
+    numbered,
     one_panel,
     save,
     wrapped,
 )
-from layup.benchmark.plots.paper import over_tasks_grid
 from layup.errors import InputError
 
 ALL_NAMED = 40
@@ -97,6 +98,36 @@ def over_tasks(path: str | Path, panels: Mapping[str, Mapping[str, Band]], title
     if not names or any(list(series) != names for series in panels.values()):
         raise InputError("A picture over tasks needs at least one panel, and the same methods in each.")
     over_tasks_grid(path, {"": panels}, title)
+
+
+def over_tasks_grid(
+    path: str | Path, rows: Mapping[str, Mapping[str, Mapping[str, Band]]], title: str = ""
+) -> None:
+    """A row a dataset; in it panels such as A_t and F_t; in each a line a method ± its error.
+
+    A method may be missing in some panels, and looks the same in all. A band without an error (one run only)
+    is a line without a shade.
+    """
+    panels = [panel for row in rows.values() for panel in row.values()]
+    if not panels or not all(rows.values()) or not all(panels):
+        raise InputError("A picture over tasks needs at least one row, and in each a panel with a method.")
+    numbers = numbered(panels)
+    page = grid([len(row) for row in rows.values()])
+    page.entitle_rows(rows)
+    shaded = False
+    for axes, panel in zip(page.panels, panels, strict=True):
+        for name, found in panel.items():
+            shaded |= band(axes, numbers[name], found)
+        longest = max(len(found.mean) for found in panel.values())
+        axes.set_xlim(1 - 0.03 * longest, longest + 0.03 * longest)
+        axes.locator_params(axis="x", integer=True, min_n_ticks=1)
+        axes.set_xticks([tick for tick in axes.get_xticks() if 1 <= tick <= longest])  # there is no task 0
+    for axes, quantity in zip(page.panels, chain(*rows.values()), strict=True):
+        page.label_y(axes, quantity)
+    page.label_lowest("tasks learned")
+    page.legend([key(i) for i in numbers.values()], numbers)
+    page.headline(f"{title} (shaded: ± standard error over seeds)".strip() if shaded else title)
+    save(page.figure, path)
 
 
 def lines(

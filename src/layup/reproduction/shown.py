@@ -1,15 +1,16 @@
-"""What an item shows: tables of cells, pictures, and remarks. How they look is the report's business."""
+"""What an item shows: tables whose numbers stand beside the paper's, and pictures."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from layup.benchmark.metrics import Interval
+from layup.tables import DASH, Part, Table
 
-DASH = "–"
-"""Where there is nothing."""
+MARKS = {"above": "▲", "below": "▼"}
 
 
 @dataclass(frozen=True)
@@ -23,8 +24,8 @@ class Cell:
     missing: why there is no value.
 
     >>> cell = Cell(Interval(0.9, 0.88, 0.92, 0.01), paper=93.0)
-    >>> round(cell.difference, 1), cell.beyond
-    (-3.0, True)
+    >>> round(cell.difference, 1), cell.side
+    (-3.0, 'below')
     """
 
     ours: Interval | None = None
@@ -35,37 +36,47 @@ class Cell:
     missing: str = ""
 
     @property
-    def difference(self) -> float | None:
-        """How much ours is above the paper's, in points."""
-        return None if self.ours is None or self.paper is None else 100 * self.ours.value - self.paper
+    def known(self) -> Interval | None:
+        """Our value, if there is one: that of a run which asked nothing is NaN."""
+        return None if self.ours is None or math.isnan(self.ours.value) else self.ours
 
     @property
-    def beyond(self) -> bool:
-        """Whether the paper's value is outside of our interval."""
-        if self.ours is None or self.paper is None:
-            return False
+    def difference(self) -> float | None:
+        """How much ours is above the paper's, in points."""
+        return None if self.known is None or self.paper is None else 100 * self.known.value - self.paper
+
+    @property
+    def side(self) -> str:
+        """Whether ours is above or below the paper's, if that is outside of our interval."""
+        if self.known is None or self.paper is None or self.difference is None:
+            return ""
         # The paper rounds to a tenth, so a twentieth on either side is no difference.
-        return not 100 * self.ours.low - 0.05 <= self.paper <= 100 * self.ours.high + 0.05
+        if 100 * self.known.low - 0.05 <= self.paper <= 100 * self.known.high + 0.05:
+            return ""
+        return "above" if self.difference > 0 else "below"
 
+    @property
+    def parts(self) -> list[Part]:
+        """The value, what was chosen, and what the paper has."""
+        ours = self.known
+        if ours is None:
+            parts = [Part(DASH, why=self.missing)]
+        else:
+            ends = f"[{percent(ours.low)}, {percent(ours.high)}]"
+            parts = [Part(ends, value=percent(ours.value), detail=self.which)]
+        if self.chosen is not None:
+            parts.append(Part(f"chosen {percent(self.chosen)}", detail=self.chosen_which))
+        if self.paper is not None:
+            parts.append(self._beside(f"paper {self.paper:.1f}"))
+        return parts
 
-@dataclass(frozen=True)
-class Line:
-    """A row of a table: its label, and what is in it; `section` begins a new part of the table."""
-
-    label: str
-    cells: Sequence[Cell | str]
-    section: str = ""
-
-
-@dataclass(frozen=True)
-class Sheet:
-    """A table; `notes` stand below it, and its last `printed` columns only repeat what the paper prints."""
-
-    columns: Sequence[str]
-    lines: Sequence[Line]
-    title: str = ""
-    notes: Sequence[str] = ()
-    printed: int = 0
+    def _beside(self, paper: str) -> Part:
+        if self.difference is None:
+            return Part(paper)
+        difference = points(self.difference / 100)
+        if self.side:
+            return Part(f"{paper},", change=f"{difference} {MARKS[self.side]}")
+        return Part(f"{paper}, {difference}")
 
 
 @dataclass(frozen=True)
@@ -81,7 +92,7 @@ class Picture:
 class Shown:
     """All that an item has to show."""
 
-    sheets: Sequence[Sheet] = ()
+    tables: Sequence[Table] = ()
     pictures: Sequence[Picture] = ()
 
 

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from layup.benchmark.metrics import Band, Interval
+from layup.benchmark.metrics import Interval
 from layup.benchmark.plots.canvas import (
     BETTER,
     EQUAL,
@@ -24,7 +24,6 @@ from layup.benchmark.plots.canvas import (
     SMALL,
     WORSE,
     Page,
-    band,
     bare,
     blank,
     cut,
@@ -40,6 +39,7 @@ from layup.benchmark.plots.canvas import (
     wrapped,
 )
 from layup.errors import InputError
+from layup.reproduction.analysis import ClassChange
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -63,60 +63,6 @@ class Point:
     y: float
     name: str
     network: str
-
-
-class Shares(Protocol):
-    """Which shares of classes got better, stayed equal and got worse, and by how much; all in 0 … 1."""
-
-    @property
-    def better(self) -> float:
-        """The share of classes that got better."""
-
-    @property
-    def equal(self) -> float:
-        """The share of classes that stayed as they were."""
-
-    @property
-    def worse(self) -> float:
-        """The share of classes that got worse."""
-
-    @property
-    def gain(self) -> float:
-        """How far the accuracy of those that got better rose, on average."""
-
-    @property
-    def loss(self) -> float:
-        """How far the accuracy of those that got worse fell, on average; not negative."""
-
-
-def over_tasks_grid(
-    path: str | Path, rows: Mapping[str, Mapping[str, Mapping[str, Band]]], title: str = ""
-) -> None:
-    """Figures 6–8: a row a dataset; in it panels such as A_t and F_t; in each a line a method ± its error.
-
-    A method may be missing in some panels, and looks the same in all. A band without an error (one run only)
-    is a line without a shade.
-    """
-    panels = [panel for row in rows.values() for panel in row.values()]
-    if not panels or not all(rows.values()) or not all(panels):
-        raise InputError("A picture over tasks needs at least one row, and in each a panel with a method.")
-    numbers = numbered(panels)
-    page = grid([len(row) for row in rows.values()])
-    page.entitle_rows(rows)
-    shaded = False
-    for axes, panel in zip(page.panels, panels, strict=True):
-        for name, found in panel.items():
-            shaded |= band(axes, numbers[name], found)
-        longest = max(len(found.mean) for found in panel.values())
-        axes.set_xlim(1 - 0.03 * longest, longest + 0.03 * longest)
-        axes.locator_params(axis="x", integer=True, min_n_ticks=1)
-        axes.set_xticks([tick for tick in axes.get_xticks() if 1 <= tick <= longest])  # there is no task 0
-    for axes, quantity in zip(page.panels, chain(*rows.values()), strict=True):
-        page.label_y(axes, quantity)
-    page.label_lowest("tasks learned")
-    page.legend([key(i) for i in numbers.values()], numbers)
-    page.headline(f"{title} (shaded: ± standard error over seeds)".strip() if shaded else title)
-    save(page.figure, path)
 
 
 def per_layer(path: str | Path, panels: Mapping[str, Mapping[str, Sequence[float]]], y_label: str) -> None:
@@ -219,7 +165,7 @@ def against_measures(path: str | Path, panels: Mapping[str, Sequence[Point]], y_
     save(page.figure, path)
 
 
-def class_shares(path: str | Path, changes: Mapping[str, Shares], title: str = "") -> None:
+def class_shares(path: str | Path, changes: Mapping[str, ClassChange], title: str = "") -> None:
     """Figure 5: for each dataset the shares of classes that got better, stayed equal and got worse.
 
     Beside them, how far accuracy rose, on average over the classes that got better, and how far it fell over
@@ -309,7 +255,7 @@ def _compared(
     axes.vlines(places[sure], low[sure], high[sure], color=colour, linewidth=1.2)
 
 
-def _stack(axes: Axes, place: int, change: Shares) -> None:
+def _stack(axes: Axes, place: int, change: ClassChange) -> None:
     """Draw the shares of classes behind one another, with their numbers where they have room."""
     start = 0.0
     for share, (colour, ink) in zip((change.better, change.equal, change.worse), KINDS.values(), strict=True):
@@ -320,7 +266,7 @@ def _stack(axes: Axes, place: int, change: Shares) -> None:
         start += share
 
 
-def _gain_and_loss(axes: Axes, place: int, change: Shares) -> None:
+def _gain_and_loss(axes: Axes, place: int, change: ClassChange) -> None:
     """Draw what a class that got better gained, and below it what one that got worse lost."""
     better, worse = (change.better, change.gain, BETTER), (change.worse, change.loss, WORSE)
     for offset, (share, size, colour) in ((-0.18, better), (0.18, worse)):

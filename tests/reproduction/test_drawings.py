@@ -6,7 +6,7 @@ import math
 import subprocess
 import sys
 from collections import Counter
-from dataclasses import dataclass
+from functools import partial
 from itertools import combinations, pairwise
 
 import numpy as np
@@ -19,6 +19,8 @@ from layup.benchmark import plots
 from layup.benchmark.metrics import Band, Interval, band
 from layup.benchmark.plots.canvas import SAFE_COLOURS
 from layup.errors import InputError, StorageError
+from layup.reproduction import drawings
+from layup.reproduction.analysis import ClassChange
 
 DATASETS = [
     "CIFAR-100",
@@ -36,13 +38,7 @@ NETWORKS = ["ViT-B/16", "ViT-L/16"]
 GROUPS = ["k = 1", "k = 4", "k = 6", "k = 12"]
 
 
-@dataclass(frozen=True)
-class Change:
-    better: float
-    equal: float
-    worse: float
-    gain: float
-    loss: float
+Change = partial(ClassChange, classes=20)
 
 
 def bands(names, tasks=6, runs=3, start=0.9):
@@ -61,14 +57,14 @@ def draw_over_tasks_grid(path, names=DATASETS[:3], series=METHODS):
 
 def draw_per_layer(path, names=DATASETS[:3], series=NETWORKS):
     panel = {name: np.linspace(0.0, 0.5, 11 * (i + 1)).tolist() for i, name in enumerate(series)}
-    plots.per_layer(path, dict.fromkeys(names, panel), "classes better than with the last layer")
+    drawings.per_layer(path, dict.fromkeys(names, panel), "classes better than with the last layer")
 
 
 def draw_compared_bars(path, names=DATASETS[:3], series=METHODS, groups=GROUPS, lowest=0.1):
     panel = {
         name: [interval(lowest + 0.03 * (i + j)) for i in range(len(groups))] for j, name in enumerate(series)
     }
-    plots.compared_bars(path, dict.fromkeys(names, panel), groups, "average accuracy", "Two classifiers")
+    drawings.compared_bars(path, dict.fromkeys(names, panel), groups, "average accuracy", "Two classifiers")
 
 
 def draw_compared_points(path, names=DATASETS[:3], series=METHODS):
@@ -77,17 +73,17 @@ def draw_compared_points(path, names=DATASETS[:3], series=METHODS):
 
 def draw_against_measures(path, names=DATASETS[:3], series=NETWORKS):
     points = [
-        plots.Point(0.001 * i + 0.0001 * j, i / 9, name, network)
+        drawings.Point(0.001 * i + 0.0001 * j, i / 9, name, network)
         for i, name in enumerate(names)
         for j, network in enumerate(series)
     ]
     measures = ["similarity within classes", "MMD", f"{series[0]}: distance"]
-    plots.against_measures(path, dict.fromkeys(measures, points), "gain of accuracy")
+    drawings.against_measures(path, dict.fromkeys(measures, points), "gain of accuracy")
 
 
 def draw_class_shares(path, names=DATASETS[:3], series=()):
     change = Change(0.5, 0.25, 0.25, gain=0.08, loss=0.03)
-    plots.class_shares(path, dict.fromkeys(names, change), f"From the last to six {''.join(series)}")
+    drawings.class_shares(path, dict.fromkeys(names, change), f"From the last to six {''.join(series)}")
 
 
 def draw_depths(path, names=DATASETS[:3], series=NETWORKS):
@@ -95,7 +91,7 @@ def draw_depths(path, names=DATASETS[:3], series=NETWORKS):
         name: [interval(0.7 - 0.05 * i + 0.1 * math.log(k)) for k in range(1, 12 * (i + 1) + 1)]
         for i, name in enumerate(series)
     }
-    plots.depths(path, dict.fromkeys(names, panel), "average accuracy")
+    drawings.depths(path, dict.fromkeys(names, panel), "average accuracy")
 
 
 DRAWINGS = pytest.mark.parametrize(
@@ -116,7 +112,8 @@ DRAWINGS = pytest.mark.parametrize(
 def drawn(monkeypatch):
     """What the drawing function leaves as a figure, instead of a file."""
     found = []
-    monkeypatch.setattr("layup.benchmark.plots.paper.save", lambda figure, path: found.append(figure))
+    for module in ("reproduction.drawings", "benchmark.plots.runs"):
+        monkeypatch.setattr(f"layup.{module}.save", lambda figure, path: found.append(figure))
 
     def figure(draw, *args, **options):
         draw("unused.png", *args, **options)
@@ -200,7 +197,7 @@ def test_names_are_text_and_not_formulas(draw, tmp_path):
     pixels(tmp_path / "p.png")
 
 
-@pytest.mark.parametrize("draw", [plots.per_layer, plots.depths])
+@pytest.mark.parametrize("draw", [drawings.per_layer, drawings.depths])
 @pytest.mark.parametrize("panels", [{}, {"a": {}}, {"a": {"net": [0.5]}, "b": {}}, {"a": {"net": []}}])
 def test_nothing_to_draw_is_a_sentence(draw, panels, tmp_path):
     with pytest.raises(InputError, match="something to draw in each"):
@@ -208,7 +205,7 @@ def test_nothing_to_draw_is_a_sentence(draw, panels, tmp_path):
 
 
 def test_matplotlib_waits_for_the_first_picture():
-    code = "import sys, layup.benchmark.plots; print('matplotlib' in sys.modules)"
+    code = "import sys, layup.reproduction.drawings; print('matplotlib' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 
@@ -274,7 +271,7 @@ def test_a_row_without_a_line_is_refused(rows, tmp_path):
 
 def test_networks_of_any_depth_meet_at_the_last_layer_but_one(drawn):
     panels = {"CIFAR-100": {"small": [0.1, 0.2], "large": [0.0, 0.1, 0.3, 0.4]}, "VTAB": {"large": [0.5] * 4}}
-    figure = drawn(plots.per_layer, panels, "better classes")
+    figure = drawn(drawings.per_layer, panels, "better classes")
     first, second = figure.axes
     assert [line.get_xdata().tolist() for line in first.lines] == [[2, 1], [4, 3, 2, 1]]
     assert first.lines[1].get_ydata().tolist() == [0.0, 0.1, 0.3, 0.4]
@@ -289,14 +286,14 @@ def test_networks_of_any_depth_meet_at_the_last_layer_but_one(drawn):
 
 
 def test_no_better_class_at_all_is_a_line_at_zero(drawn):
-    figure = drawn(plots.per_layer, {"a": {"net": [0.0, 0.0]}}, "better classes")
+    figure = drawn(drawings.per_layer, {"a": {"net": [0.0, 0.0]}}, "better classes")
     assert figure.axes[0].get_ylim() == (0, 1)
 
 
 @pytest.mark.parametrize("share", [1.5, -0.1, 40.0, math.nan])
 def test_shares_are_not_percentages(share, tmp_path):
     with pytest.raises(InputError, match="between 0 and 1"):
-        plots.per_layer(tmp_path / "p.png", {"a": {"net": [0.5, share]}}, "better classes")
+        drawings.per_layer(tmp_path / "p.png", {"a": {"net": [0.5, share]}}, "better classes")
 
 
 # Bars or points
@@ -332,7 +329,7 @@ def test_points_take_the_place_of_bars_that_would_not_start_at_zero(drawn):
 def test_missing_values_are_left_out(drawn):
     alone = Interval(0.2, math.nan, math.nan, math.nan)  # one run has no interval
     panels = {"a": {"x": [None, interval(0.1)], "y": [alone, None]}, "b": {"x": [None, None]}}
-    figure = drawn(plots.compared_bars, panels, ["k = 1", "k = 2"], "accuracy")
+    figure = drawn(drawings.compared_bars, panels, ["k = 1", "k = 2"], "accuracy")
     first, second = figure.axes
     assert [bar.get_height() for bar in first.patches] == [0.1, 0.2]
     assert sum(len(found.get_segments()) for found in first.collections) == 1
@@ -341,27 +338,29 @@ def test_missing_values_are_left_out(drawn):
 
 
 def test_differences_may_be_negative(drawn):
-    figure = drawn(plots.compared_bars, {"a": {"x": [interval(-0.1), interval(0.1)]}}, ["1", "2"], "change")
+    figure = drawn(
+        drawings.compared_bars, {"a": {"x": [interval(-0.1), interval(0.1)]}}, ["1", "2"], "change"
+    )
     assert [bar.get_height() for bar in figure.axes[0].patches] == [-0.1, 0.1]
 
 
 def test_a_series_beyond_the_colours_is_empty_and_beyond_twice_as_many_is_refused(drawn):
     panel = {f"series {i}": [interval(0.1 * (i + 1))] for i in range(15)}
     few = dict(list(panel.items())[:14])
-    bars = drawn(plots.compared_bars, {"a": few}, ["1"], "accuracy").axes[0].patches
+    bars = drawn(drawings.compared_bars, {"a": few}, ["1"], "accuracy").axes[0].patches
     looks = Counter((to_hex(bar.get_facecolor()), to_hex(bar.get_edgecolor())) for bar in bars)
     assert max(looks.values()) == 1
     with pytest.raises(InputError, match="15 series cannot be told apart"):
-        drawn(plots.compared_bars, {"a": panel}, ["1"], "accuracy")
+        drawn(drawings.compared_bars, {"a": panel}, ["1"], "accuracy")
 
 
 def test_each_group_needs_its_value(tmp_path):
     with pytest.raises(InputError, match="each of the 2 groups"):
-        plots.compared_bars(tmp_path / "p.png", {"a": {"x": [interval(0.1)]}}, ["1", "2"], "accuracy")
+        drawings.compared_bars(tmp_path / "p.png", {"a": {"x": [interval(0.1)]}}, ["1", "2"], "accuracy")
     with pytest.raises(InputError, match="all values are missing"):
-        plots.compared_bars(tmp_path / "p.png", {"a": {"x": [None]}}, ["1"], "accuracy")
+        drawings.compared_bars(tmp_path / "p.png", {"a": {"x": [None]}}, ["1"], "accuracy")
     with pytest.raises(InputError, match="something to draw in each"):
-        plots.compared_bars(tmp_path / "p.png", {}, [], "accuracy")
+        drawings.compared_bars(tmp_path / "p.png", {}, [], "accuracy")
 
 
 # Measures
@@ -369,11 +368,11 @@ def test_each_group_needs_its_value(tmp_path):
 
 def test_colours_are_datasets_and_markers_are_networks(drawn):
     points = [
-        plots.Point(1.0, 0.1, "CUB", "B"),
-        plots.Point(2.0, 0.2, "CUB", "L"),
-        plots.Point(3.0, 0.3, "R", "B"),
+        drawings.Point(1.0, 0.1, "CUB", "B"),
+        drawings.Point(2.0, 0.2, "CUB", "L"),
+        drawings.Point(3.0, 0.3, "R", "B"),
     ]
-    figure = drawn(plots.against_measures, {"MMD": points, "similarity": points[::-1]}, "gain")
+    figure = drawn(drawings.against_measures, {"MMD": points, "similarity": points[::-1]}, "gain")
     first, second = figure.axes
     assert (first.get_xlabel(), second.get_xlabel()) == ("MMD", "similarity")
     assert (first.get_ylabel(), second.get_ylabel()) == ("gain", "")
@@ -398,15 +397,15 @@ def test_all_datasets_of_the_paper_differ(drawn):
 
 def test_points_that_cannot_be_told_apart_are_refused(tmp_path):
     def points(datasets, networks):
-        return [plots.Point(0, 0, f"d{i}", f"n{j}") for i in range(datasets) for j in range(networks)]
+        return [drawings.Point(0, 0, f"d{i}", f"n{j}") for i in range(datasets) for j in range(networks)]
 
     with pytest.raises(InputError, match="15 datasets cannot be told apart"):
-        plots.against_measures(tmp_path / "p.png", {"MMD": points(15, 1)}, "gain")
+        drawings.against_measures(tmp_path / "p.png", {"MMD": points(15, 1)}, "gain")
     with pytest.raises(InputError, match="8 networks cannot be told apart"):
-        plots.against_measures(tmp_path / "p.png", {"MMD": points(1, 8)}, "gain")
+        drawings.against_measures(tmp_path / "p.png", {"MMD": points(1, 8)}, "gain")
     for panels in ({}, {"MMD": []}, {"MMD": points(1, 1), "similarity": []}):
         with pytest.raises(InputError, match="a point in each"):
-            plots.against_measures(tmp_path / "p.png", panels, "gain")
+            drawings.against_measures(tmp_path / "p.png", panels, "gain")
 
 
 # Shares of classes
@@ -417,7 +416,7 @@ def test_shares_of_classes_and_what_these_gained(drawn):
         "CUB": Change(0.6, 0.35, 0.05, gain=0.08, loss=0.03),
         "VTAB": Change(0.0, 1.0, 0.0, gain=0.0, loss=0.0),
     }
-    figure = drawn(plots.class_shares, changes, "k = 1 → k = 6")
+    figure = drawn(drawings.class_shares, changes, "k = 1 → k = 6")
     left, right = figure.axes
     assert [bar.get_width() for bar in left.patches] == pytest.approx([0.6, 0.35, 0.05, 0, 1, 0])
     assert [bar.get_x() for bar in left.patches[:3]] == pytest.approx([0.0, 0.6, 0.95])
@@ -433,19 +432,19 @@ def test_shares_of_classes_and_what_these_gained(drawn):
 
 
 def test_what_is_undefined_without_such_classes_is_not_drawn(tmp_path):
-    plots.class_shares(tmp_path / "p.png", {"VTAB": Change(0.0, 1.0, 0.0, math.nan, math.nan)})
+    drawings.class_shares(tmp_path / "p.png", {"VTAB": Change(0.0, 1.0, 0.0, math.nan, math.nan)})
     pixels(tmp_path / "p.png")
 
 
 @pytest.mark.parametrize("shares", [(0.5, 0.5, 0.5), (60, 30, 10), (1.2, -0.2, 0.0), (math.nan, 0.5, 0.5)])
 def test_shares_add_up_to_one(shares, tmp_path):
     with pytest.raises(InputError, match=r"'CUB'.*do not add up to 1"):
-        plots.class_shares(tmp_path / "p.png", {"CUB": Change(*shares, 0.1, 0.1)})
+        drawings.class_shares(tmp_path / "p.png", {"CUB": Change(*shares, 0.1, 0.1)})
 
 
 def test_no_change_of_classes_is_a_sentence(tmp_path):
     with pytest.raises(InputError, match="no change of classes"):
-        plots.class_shares(tmp_path / "p.png", {})
+        drawings.class_shares(tmp_path / "p.png", {})
 
 
 # Depths
@@ -454,7 +453,7 @@ def test_no_change_of_classes_is_a_sentence(tmp_path):
 def test_a_line_a_network_over_depths_and_a_ring_about_its_highest(drawn):
     values = [0.5, 0.7, None, 0.9, 0.8]
     panel = {"B": [None if value is None else interval(value) for value in values], "L": [interval(0.6)] * 2}
-    figure = drawn(plots.depths, {"CUB": panel, "VTAB": {"L": [None, interval(0.4)]}}, "accuracy")
+    figure = drawn(drawings.depths, {"CUB": panel, "VTAB": {"L": [None, interval(0.4)]}}, "accuracy")
     first, second = figure.axes
     lines = [line for line in first.lines if line.get_fillstyle() != "none"]
     rings = [line for line in first.lines if line.get_fillstyle() == "none"]
@@ -471,19 +470,19 @@ def test_a_line_a_network_over_depths_and_a_ring_about_its_highest(drawn):
 
 def test_without_intervals_no_shade_is_spoken_of(drawn):
     flat = [Interval(0.5, 0.5, 0.5, 0.0), Interval(0.6, math.nan, math.nan, math.nan)]
-    assert legend(drawn(plots.depths, {"CUB": {"B": flat}}, "accuracy")) == ["B", "highest of its line"]
+    assert legend(drawn(drawings.depths, {"CUB": {"B": flat}}, "accuracy")) == ["B", "highest of its line"]
 
 
 def test_a_network_that_was_not_measured_has_no_ring(drawn):
-    figure = drawn(plots.depths, {"CUB": {"B": [None], "L": [interval(0.5)]}}, "accuracy")
+    figure = drawn(drawings.depths, {"CUB": {"B": [None], "L": [interval(0.5)]}}, "accuracy")
     assert len(figure.axes[0].lines) == 3
     with pytest.raises(InputError, match="all values are missing"):
-        drawn(plots.depths, {"CUB": {"B": [None, None]}}, "accuracy")
+        drawn(drawings.depths, {"CUB": {"B": [None, None]}}, "accuracy")
 
 
 @pytest.mark.parametrize("ending", ["png", "svg"])
 def test_the_same_numbers_make_the_same_file(tmp_path, ending):
     for name in ("one", "two"):
-        plots.per_layer(tmp_path / f"{name}.{ending}", {"digits": {"vit-nano": [0.1, 0.2]}}, "share")
+        drawings.per_layer(tmp_path / f"{name}.{ending}", {"digits": {"vit-nano": [0.1, 0.2]}}, "share")
     one, two = (tmp_path / f"{name}.{ending}" for name in ("one", "two"))
     assert one.read_bytes() == two.read_bytes()
