@@ -80,10 +80,9 @@ def test_tests_that_read_files_pass_in_the_unpacked_sdist(built: Path, tmp_path:
         "tests/test_docs.py",
         "tests/test_plugins.py",
         "tests/benchmark/test_laws.py",
-        "tests/reproduction/test_costs.py",
         "tests/test_habits.py",
     ]
-    chosen = "links or commands_in or examples_run or example or the_page or own_group or habits"
+    chosen = "links or commands_in or the_page or own_group or habits"
     tests = (sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", *reading)
     said = run(*tests, "-k", chosen, cwd=folder, PYTHONPATH=str(folder / "src"))
     assert " passed" in said
@@ -102,8 +101,8 @@ def test_the_wheel_runs_where_this_checkout_is_unknown(environment: Path, tmp_pa
     code = "import layup; print(layup.__file__)"
     assert run(environment / "bin" / "python", "-c", code, cwd=tmp_path).startswith(str(environment))
     said = run(environment / "bin" / "layup", "demo", cwd=tmp_path, LAYUP_CACHE=str(tmp_path / "cache"))
-    assert "%" in said
-    assert (tmp_path / "demo").is_dir()
+    assert "LayUP, k = 6: 1.000" in said
+    assert {"curves.png", "digits.layup", "images"} <= {each.name for each in (tmp_path / "demo").iterdir()}
 
 
 def test_the_plug_in_of_the_examples_is_installed_as_people_do(
