@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from layup import FirstSession, LayUP, load_backbone
+from layup import FirstSession, LayUP, load, load_backbone
 from layup.adapters import ADAPTERS, adapter_from
 from layup.backbones import BACKBONES, elsewhere
 from layup.benchmark.datasets import DATASETS, load_dataset
@@ -102,7 +102,7 @@ def test_all_four_are_used_by_their_ordinary_names(tmp_path: Path) -> None:
     model = LayUP("vit-nano", 2, adapter=session, cache=False)
     model.learn(dataset.train.images, dataset.train.labels)
     model.save(tmp_path / "m.layup")
-    again = LayUP.load(tmp_path / "m.layup", cache=False)
+    again = load(tmp_path / "m.layup", cache=False)
     assert again.predict(dataset.test.images).tolist() == model.predict(dataset.test.images).tolist()
     assert again.backbone_.fingerprint == model.backbone_.fingerprint
 
@@ -355,7 +355,7 @@ def test_a_model_with_the_adapter_of_a_package_is_loaded_with_consent_only(
         monkeypatch.setattr(ADAPTERS, name, None if name == "_found" else {})
     monkeypatch.delitem(sys.modules, "layup_example")
     with pytest.raises(ConsentError, match="of the installed package 'layup-example'"):
-        LayUP.load(path)
+        load(path)
     refused("predict", path, photo, says=["of the installed package 'layup-example'"])
     assert "layup_example" not in sys.modules
     assert labels[0] in ok("predict", path, photo, "--allow-backbone").out
@@ -375,7 +375,7 @@ def test_a_model_with_the_backbone_of_a_package_is_read_with_consent_only(
         monkeypatch.setattr(BACKBONES, name, None if name == "_found" else {})
     monkeypatch.delitem(sys.modules, "layup_example")
     with pytest.raises(ConsentError, match="'small-conv' of the installed package 'layup-example'"):
-        LayUP.load(path, cache=False).predict(images)
+        load(path, cache=False).predict(images)
     assert "layup_example" not in sys.modules
-    allowed = LayUP.load(path, cache=False, allow_backbone=True)
+    allowed = load(path, cache=False, allow_backbone=True)
     assert allowed.predict(images).tolist() == model.predict(images).tolist()

@@ -16,6 +16,7 @@ PUBLIC = [
     "FeatureCache",
     "FirstSession",
     "GramStatistics",
+    "ImageModel",
     "LayNMC",
     "LayUP",
     "LayupError",
@@ -23,6 +24,7 @@ PUBLIC = [
     "NoCache",
     "Preprocessing",
     "RidgeClassifier",
+    "load",
     "load_backbone",
 ]
 

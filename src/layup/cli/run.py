@@ -18,7 +18,7 @@ from layup.registry import unknown_name
 if TYPE_CHECKING:
     from layup.benchmark import Experiment, Record
     from layup.benchmark.datasets import Dataset
-    from layup.model import Reading
+    from layup.features import Reading
 
 SHUFFLED = "shuffled"
 WITH_SESSION = "+fsa"

@@ -1,14 +1,25 @@
 from .cache import FeatureCache as FeatureCache, NoCache as NoCache
 from .extract import (
-    EMBEDDING as EMBEDDING,
     BadImage as BadImage,
     Extractor as Extractor,
     FeatureSource as FeatureSource,
+    Reading as Reading,
     Rows as Rows,
     Survey as Survey,
+    extractor_of as extractor_of,
     in_batches as in_batches,
     read_ahead as read_ahead,
     survey as survey,
 )
-from .specs import Joined as Joined, Projected as Projected, require_width as require_width
+from .sources import JoinedRows as JoinedRows, ProjectedRows as ProjectedRows
+from .specs import (
+    EMBEDDING as EMBEDDING,
+    Embedding as Embedding,
+    FeatureSpec as FeatureSpec,
+    FrozenAndTuned as FrozenAndTuned,
+    LastLayers as LastLayers,
+    OneLayer as OneLayer,
+    Projected as Projected,
+    spec_from as spec_from,
+)
 from .spool import Spool as Spool

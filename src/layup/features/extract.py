@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import wait
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypedDict
 
 import numpy as np
 import torch
@@ -28,13 +28,11 @@ from layup import memory
 from layup.backbones import BATCH, Backbone
 from layup.errors import BadImageError, LayupError
 from layup.features.cache import FeatureCache, NoCache
+from layup.features.specs import EMBEDDING
 from layup.images import ImageSource, image_digest, is_open_file, open_image
 from layup.progress import progress_bar
 
 Rows: TypeAlias = NDArray[np.float32]
-
-EMBEDDING = "final embedding"
-"""Beside the layers' names: no module has a space in its own."""
 
 FEW = 4 * BATCH
 """Up to so many images are decoded in this process: starting others takes longer."""
@@ -167,6 +165,28 @@ class Extractor(FeatureSource):
             sorted([*read.bad, *broken], key=lambda bad: bad.index),
             len(missing),
         )
+
+
+class Reading(TypedDict, total=False):
+    """How images are read, which never changes a prediction.
+
+    cache: keep features on disk, so that an image passes the network once (default: yes); or a cache.
+    workers: processes that decode images (default: by need).
+    progress: show bars (default: when standard error is a terminal).
+    """
+
+    cache: FeatureCache | NoCache | bool
+    workers: int | None
+    progress: bool | None
+
+
+def extractor_of(backbone: Backbone, layers: Sequence[str], reading: Reading) -> Extractor:
+    """A reader of these layers, in the way that somebody wants images read."""
+    cache = reading.get("cache", True)
+    if isinstance(cache, bool):
+        cache = FeatureCache() if cache else NoCache()
+    workers, progress = reading.get("workers"), reading.get("progress")
+    return Extractor(backbone, layers, cache=cache, workers=workers, progress=progress)
 
 
 @dataclass(frozen=True)

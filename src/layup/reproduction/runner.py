@@ -25,7 +25,7 @@ from layup.benchmark import (
 from layup.benchmark.datasets import Dataset
 from layup.benchmark.methods import DepthsMethod, LayersMethod, Method, method_class
 from layup.errors import InputError, LayupError
-from layup.model import Reading
+from layup.features import Reading
 from layup.reproduction.config import Column, World
 from layup.reproduction.spec import ADAPTERS, SWEPT, USUAL, Spec, together
 from layup.tuning import FirstSession

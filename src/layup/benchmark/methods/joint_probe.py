@@ -15,9 +15,8 @@ from torch.nn import functional
 from layup.benchmark.methods.gradient import GradientLearner, GradientMethod, Groups
 from layup.benchmark.methods.learner import Setup
 from layup.errors import BadImageError
-from layup.features import EMBEDDING
+from layup.features import EMBEDDING, extractor_of
 from layup.images import ImageSource
-from layup.model import extractor_of
 from layup.seeds import seed_of
 from layup.tuning import Batch
 
