@@ -2,7 +2,14 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test bench torture setup clean
+# No search of λ, no training, no other processes.
+FAST := tests/algebra --ignore=tests/algebra/test_lambda_search.py tests/tuning/test_config.py \
+	tests/benchmark/test_comparison.py tests/benchmark/test_metrics.py tests/benchmark/test_results.py \
+	tests/benchmark/test_run_names.py tests/benchmark/test_scenarios.py tests/cli/test_console.py \
+	tests/model/test_file.py tests/test_habits.py tests/test_images.py tests/test_memory.py \
+	tests/test_progress.py tests/test_public.py tests/test_registry.py tests/test_seeds.py tests/test_texts.py
+
+.PHONY: demo test test-fast test-all coverage lint bench torture setup clean
 
 setup: .venv/ready
 
@@ -14,12 +21,31 @@ setup: .venv/ready
 demo: setup
 	$(BIN)/layup demo
 
-test: setup
+test: lint
+	$(BIN)/pytest -n auto
+
+# While you write: under a minute.
+test-fast: setup
+	$(BIN)/ruff check .
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/pytest -n auto $(FAST)
+
+# What `make test` leaves out too: every configuration of every estimator, and the built package.
+test-all: lint
+	$(BIN)/pytest -n auto -m ""
+
+# How much of src/layup the tests of `make test` reach, line by line and branch by branch.
+coverage: setup
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest -n auto
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report
+
+lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
-	$(BIN)/pytest -n auto
 
 bench: setup
 	$(BIN)/python -m benchmarks
@@ -28,4 +54,4 @@ torture: setup
 	$(BIN)/python -m torture
 
 clean:
-	rm -rf .venv build dist demo
+	rm -rf .venv build dist demo .coverage .coverage.*

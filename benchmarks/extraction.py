@@ -58,7 +58,7 @@ def batch_for(backbone: Backbone) -> torch.Tensor:
 
 def backbones() -> Iterator[Backbone]:
     """Those that come with layup, and the paper's, with random weights: speed does not depend on them."""
-    for name in BACKBONES:
+    for name in BACKBONES.built_in:
         yield load_backbone(name, device="cpu")
     network = timm.create_model(LARGE, num_classes=0)
     yield timm_backbone(

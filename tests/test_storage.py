@@ -895,3 +895,78 @@ def test_only_the_empty_lock_file_is_left_behind(path: Path) -> None:
     lock = path.with_name(".m.layup.lock")
     assert list(path.parent.iterdir()) == [lock]
     assert lock.stat().st_size == 0
+
+
+@pytest.mark.parametrize("folder", [True, False])
+def test_what_cannot_be_written_in_the_end_is_refused_before_something_long_begins(
+    folder: bool, saved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Root may write anywhere, so that the system is made to say no."""
+    storage.require_writable(saved)
+    refused = saved.parent if folder else saved
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != refused.resolve())
+    what = "its folder is read-only" if folder else "it is read-only"
+    with pytest.raises(
+        InputError, match=rf"Cannot write '.*' \({what}\)\. Name a file in a folder that exists"
+    ):
+        storage.require_writable(saved)
+
+
+@pytest.mark.parametrize(
+    "forged", [{"kind": None}, {"kind": 7}, {"checksum": None}, {"checksum": "0"}, {"checksum": True}]
+)
+def test_a_sealed_header_without_kind_or_checksum_is_damaged(forged: dict[str, Any], saved: Path) -> None:
+    with safetensors.safe_open(saved, framework="np") as file:
+        header = json.loads(file.metadata()["layup"])
+    del header["header_checksum"]
+    header |= forged
+    header["header_checksum"] = storage._header_checksum(header)
+    safetensors.numpy.save_file(ARRAYS, saved, {"layup": json.dumps(header)})
+    with pytest.raises(DamagedFileError, match="its header names no kind or checksum"):
+        storage.read(saved, "model")
+
+
+def test_a_text_is_replaced_whole_and_leaves_no_lock(tmp_path: Path) -> None:
+    path = tmp_path / "record.json"
+    for text in ('{"λ": 1}', "{}"):
+        storage.write_text(path, text)
+        assert path.read_text() == text
+        assert {each.name for each in tmp_path.iterdir()} == {"record.json"}
+
+
+def test_a_check_sees_what_is_declared_before_arrays_are_read(saved: Path) -> None:
+    seen: dict[str, int] = {}
+
+    def check(fields: dict[str, Any], declared: storage.Declarations) -> None:
+        assert fields == HEADER
+        seen.update({name: each.nbytes for name, each in declared.items()})
+        raise ValueError("it is not liked")
+
+    with pytest.raises(DamagedFileError, match="it is not liked"):
+        storage.read(saved, "model", check)
+    assert seen == {name: array.nbytes for name, array in ARRAYS.items()}
+
+
+def test_a_folder_that_cannot_be_made_is_a_sentence(saved: Path) -> None:
+    storage.make_folder(saved.parent / "a" / "b")
+    storage.make_folder(saved.parent / "a" / "b")
+    assert (saved.parent / "a" / "b").is_dir()
+    with pytest.raises(
+        InputError, match=r"Cannot make the folder '.*' \(Not a directory\)\. Choose another one\."
+    ):
+        storage.make_folder(saved / "b")
+
+
+def test_what_does_not_go_together_makes_a_file_a_damaged_one(saved: Path) -> None:
+    for error in (
+        ValueError("one\ntwo"),
+        KeyError("k"),
+        TypeError("one"),
+        AttributeError(),
+        RuntimeError("one"),
+    ):
+        with pytest.raises(DamagedFileError) as caught, storage.believed(saved):
+            raise error
+        assert "\n" not in str(caught.value)
+    with pytest.raises(ZeroDivisionError), storage.believed(saved):
+        raise ZeroDivisionError

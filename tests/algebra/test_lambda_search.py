@@ -342,3 +342,25 @@ def test_a_search_in_float32_is_near_that_of_float64(shape: str) -> None:
     assert single is not None
     for lam, accuracy in double.accuracies.items():
         assert float(single.accuracies[lam]) == pytest.approx(float(accuracy), rel=0.02, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    "count", [1, lambda_search.STRIP, lambda_search.STRIP + 1, 3 * lambda_search.STRIP - 7]
+)
+@pytest.mark.parametrize("batch", [(), (2,)])
+def test_inner_products_by_strips_are_those_of_all_columns(count: int, batch: tuple[int, ...]) -> None:
+    columns = torch.from_numpy(np.random.default_rng(count).normal(size=(*batch, 5, count)))
+    found = lambda_search._inner(columns)
+    torch.testing.assert_close(found, columns.mT @ columns, rtol=1e-12, atol=1e-12)
+    end = lambda_search.STRIP
+    assert torch.equal(found[..., :end, end:], found[..., end:, :end].mT)  # copied
+
+
+def test_a_singular_system_has_the_smallest_solution(rng: np.random.Generator) -> None:
+    half = rng.normal(size=(3, 6, 2))
+    singular = half @ half.transpose(0, 2, 1)
+    singular[0] = np.diag([1.0, 1.0, 0.0, 0.0, 0.0, -1e-18])  # rounding has made it indefinite
+    right = singular @ rng.normal(size=(3, 6, 4))
+    found = lambda_search._solved(torch.from_numpy(singular), torch.from_numpy(right)).numpy()
+    for matrix, wanted, solution in zip(singular, right, found, strict=True):
+        np.testing.assert_allclose(solution, np.linalg.lstsq(matrix, wanted, rcond=1e-12)[0], atol=1e-9)

@@ -13,7 +13,14 @@ from layup import storage
 from layup.algebra import statistics
 from layup.algebra.statistics import ClassSums, GramStatistics
 from layup.algebra.symmetric import Triangle
-from layup.errors import ForgetError, InputError, MismatchError, StorageError, UnknownNameError
+from layup.errors import (
+    DamagedFileError,
+    ForgetError,
+    InputError,
+    MismatchError,
+    StorageError,
+    UnknownNameError,
+)
 
 SIX = {f"blocks.{i}": 768 for i in range(6, 12)}
 
@@ -671,3 +678,55 @@ def test_a_value_whose_square_overflows_is_in_no_sound_sums(
         gram[place] = value
         with pytest.raises(ValueError, match="not those of any images"):
             GramStatistics.from_state(header, {**arrays, "gram": gram})
+
+
+# ---- state that no samples can have given
+
+
+def state_of_three_classes() -> tuple[dict[str, Any], dict[str, Any]]:
+    sums = taught(*oracle.blobs(np.random.default_rng(7), [5, 1, 9], dim=6), {"a": 2, "b": 4})
+    header, arrays = sums.state()
+    return header, dict(arrays)
+
+
+FORGERIES: dict[str, tuple[str, Any]] = {
+    "two layers of one name": ("one name", lambda h, a: h["layers"][1].__setitem__(0, "a")),
+    "a label too many": ("4 labels but 3 counts", lambda h, a: h["labels"].append("zebra")),
+    "labels out of order": ("labels", lambda h, a: h["labels"].reverse()),
+    "a label twice": ("labels", lambda h, a: h["labels"].__setitem__(1, h["labels"][0])),
+    "labels of two types": ("labels", lambda h, a: h["labels"].__setitem__(0, 7)),
+    "a label that is a list": ("labels", lambda h, a: h["labels"].__setitem__(0, ["cat"])),
+    "labels that are no list": ("labels", lambda h, a: h.__setitem__("labels", "abc")),
+    "no labels at all": ("labels", lambda h, a: h.pop("labels")),
+    "a count of nothing": ("counts", lambda h, a: h["counts"].__setitem__(0, 0)),
+    "no array": ("no array 'gram'", lambda h, a: a.pop("gram")),
+    "whole numbers": ("int64 of shape", lambda h, a: a.update(gram=a["gram"].astype(np.int64))),
+    "another shape": ("not of floats in shape", lambda h, a: a.update(prototypes=a["prototypes"][:, 1:])),
+    "two types": ("different types", lambda h, a: a.update(gram=a["gram"].astype(np.float32))),
+    "no number": ("'gram' holds NaN", lambda h, a: a["gram"].__setitem__(3, np.nan)),
+    "an endless number": ("'prototypes' holds NaN or inf", lambda h, a: a["prototypes"].fill(np.inf)),
+    "class sums too large": ("larger than any", lambda h, a: a["prototypes"].fill(1e200)),
+    "a negative trace": ("not that of its classes", lambda h, a: a.update(gram=-a["gram"])),
+    "another G": ("not those of any images", lambda h, a: a.update(gram=a["gram"] * 1e-3)),
+}
+
+
+@pytest.mark.parametrize("name", FORGERIES)
+def test_state_that_no_samples_can_have_given_is_refused(name: str, tmp_path: Path) -> None:
+    says, forge = FORGERIES[name]
+    header, arrays = state_of_three_classes()
+    GramStatistics.from_state(header, arrays)  # as it was
+    arrays = {each: array.copy() for each, array in arrays.items()}
+    forge(header, arrays)
+    with pytest.raises(ValueError, match=says):
+        GramStatistics.from_state(header, arrays)
+    storage.write(tmp_path / "s.layup", GramStatistics.kind, header, arrays)
+    with pytest.raises(DamagedFileError, match=says):
+        GramStatistics.load(tmp_path / "s.layup")
+
+
+def test_no_classes_have_no_g() -> None:
+    header, arrays = GramStatistics(3).state()
+    assert GramStatistics.from_state(header, arrays).labels == []
+    with pytest.raises(ValueError, match="not that of its classes"):
+        GramStatistics.from_state(header, {**arrays, "gram": np.ones_like(arrays["gram"])})

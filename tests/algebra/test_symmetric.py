@@ -130,3 +130,9 @@ def test_packed_values_of_the_wrong_number_are_refused() -> None:
         InputError, match=r"shape \(5,\) are no triangle of a 3 × 3 matrix, which has 6 values"
     ):
         Triangle.from_packed(np.zeros(5), 3)
+
+
+def test_taking_all_columns_in_order_is_the_same_triangle() -> None:
+    kept = Triangle.of(np.eye(3))
+    assert kept.take(np.arange(3)) is kept
+    assert kept.take(np.array([0, 1])) is not kept

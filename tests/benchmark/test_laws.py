@@ -28,6 +28,7 @@ from layup.benchmark.methods import (
     Report,
     Setup,
     method_class,
+    method_from,
 )
 from layup.benchmark.methods.learner import ONLY
 from layup.benchmark.methods.sequential import SequentialMethod
@@ -67,6 +68,23 @@ def small(kind: type[Method]) -> Method:
 
 KINDS = dict.fromkeys(map(method_class, METHODS))  # some have two names
 EVERY = [*map(small, KINDS), DepthsMethod((1, 2)), LayersMethod((1, 2))]
+OTHERWISE = [
+    *(
+        method_from("layup", {"k": 2, "lam": lam, "balance": b})
+        for lam in ("gcv", 1.0)
+        for b in (True, False)
+    ),
+    method_from("layup", {"k": 2, "lam": 100.0, "precision": "float32"}),
+    method_from("ridge", {"lam": "search", "precision": "float32"}),
+    method_from("ridge", {"lam": 1.0, "layer": 2}),
+    method_from("layup-average", {"k": 2, "lam": "gcv", "balance": True}),
+    DepthsMethod((1, 3), 1.0),
+    method_from("nmc", {"metric": "euclidean"}),
+    method_from("ranpac", {"width": 64, "lam": "gcv"}),
+    method_from("ranpac", {"width": 64, "lam": 100.0, "precision": "float32"}),
+]
+"""With options whose arithmetic is another one."""
+otherwise = pytest.mark.parametrize("method", OTHERWISE, ids=repr)
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +115,17 @@ def session(setup: Setup, tmp_path_factory: pytest.TempPathFactory) -> Setup:
 
 @pytest.mark.parametrize("method", EVERY, ids=lambda method: method.name)
 def test_every_method_obeys_the_laws(method: Method, setup: Setup, session: Setup) -> None:
+    check(method, session if method.adapts else setup, WORLD)
+
+
+@otherwise
+def test_with_any_options_it_goes_on_where_it_was_saved(method: Method, setup: Setup, session: Setup) -> None:
+    LAWS[SAVED](method, session if method.adapts else setup, WORLD)
+
+
+@pytest.mark.slow
+@otherwise
+def test_with_any_options_a_method_obeys_the_laws(method: Method, setup: Setup, session: Setup) -> None:
     check(method, session if method.adapts else setup, WORLD)
 
 

@@ -127,7 +127,7 @@ def test_images_larger_than_memory_are_refused_before_a_network_is_built(here, r
 def test_learning_what_would_not_fit_is_refused_and_changes_nothing(here, refused, monkeypatch):
     before = (here / "m.layup").read_bytes()
     monkeypatch.setattr(memory, "available", lambda: 25_000_000)
-    says = ["This lesson would take about", "25.0 MB are free"]
+    says = ["This batch would take about", "25.0 MB are free"]
     refused("learn", "second", "--to", "m.layup", says=says)
     assert (here / "m.layup").read_bytes() == before
 
@@ -971,7 +971,7 @@ def test_merging_says_which_settings_are_kept_and_may_change_them(here, ok):
     assert "different rules" in result.err
     assert "λ = 1" in result.out
     ok("merge", "m.layup", "other.layup", "--to", "gcv.layup", "--lam", "gcv")
-    assert storage.read_header(here / "gcv.layup", "model")["settings"]["lam"] == "gcv"
+    assert storage.read_header(here / "gcv.layup", "model")["classifier"]["lam"] == "gcv"
 
 
 def test_a_path_that_was_named_must_exist(here, refused):

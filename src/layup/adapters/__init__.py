@@ -17,11 +17,11 @@ from layup.adapters.ssf import SSF
 from layup.adapters.transformers import has_reachable_mlps
 from layup.adapters.vpt import VPT
 from layup.backbones import Backbone, Preprocessing
-from layup.errors import InputError
+from layup.errors import ConsentError, InputError
 from layup.formats import brief
-from layup.registry import Registry, unknown_name
+from layup.registry import Registry, subclass_of, unknown_name
 
-ADAPTERS: Registry[Adapter] = Registry("adapter")
+ADAPTERS: Registry[Adapter] = Registry("adapter", "layup.adapters", subclass_of(Adapter))
 for _adapter in (AdaptFormer, SSF, VPT, LoRA, Full):
     ADAPTERS.register(_adapter.name)(_adapter)
 
@@ -29,11 +29,19 @@ for _adapter in (AdaptFormer, SSF, VPT, LoRA, Full):
 def adapter_from(values: Mapping[str, Any]) -> Adapter:
     """The adapter of this name and these settings: the inverse of `to_dict`.
 
+    Such values come from files, and a file loads no plug-in: one is known here once it was asked for by name.
+
     >>> adapter_from({"name": "vpt", "tokens": 10})
     VPT(tokens=10, depth='deep', start='uniform')
     """
     settings = dict(values)
     name = settings.pop("name")
+    if not ADAPTERS.is_loaded(name) and (package := ADAPTERS.packages.get(name)):
+        raise ConsentError(
+            f"The adapter {name!r} is of the installed package {package!r}, which no file may load. If you "
+            f"know where the file comes from, load it first: layup.adapters.ADAPTERS[{name!r}] in Python, "
+            "--allow-backbone on the command line."
+        )
     make = ADAPTERS[name]
     usual = {setting: value for setting, value in make().to_dict().items() if setting != "name"}
     for setting, value in settings.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,10 @@ from layup.backbones.origins import PREFIX, origin_of
 from layup.backbones.preprocessing import as_size
 from layup.backbones.timm_models import load_timm, resolve_name
 from layup.backbones.vit_nano import load_vit_nano
-from layup.errors import InputError
+from layup.errors import InputError, LayupError
 from layup.registry import Registry
 
-BACKBONES: Registry[Backbone] = Registry("backbone")
+BACKBONES: Registry[Backbone] = Registry("backbone", "layup.backbones")
 BACKBONES.register("bundled")(load_bundled)
 BACKBONES.register("vit-nano")(load_vit_nano)
 
@@ -40,7 +41,8 @@ def load_backbone(
 
     Args:
         name: "bundled" or "vit-nano", which come with layup; any name of timm, such as
-            "vit_base_patch16_224.augreg_in21k"; or "hf:" and a name or folder of Hugging Face.
+            "vit_base_patch16_224.augreg_in21k"; "hf:" and a name or folder of Hugging Face; or one that an
+            installed package adds.
         weights: A file with the weights (timm) or a folder with the model (hf:), instead of a download.
         input_size: Pixels, one number or (height, width), instead of the network's own size.
         device: Such as "cpu" or "cuda:1"; by default a GPU if there is one.
@@ -73,12 +75,8 @@ def _loaded(
             f"A backbone is loaded by its name, not by a {type(name).__name__}. "
             "For a network of your own: Backbone.from_module(network, layers=[…], preprocessing=…)."
         )
-    if name in BACKBONES:
-        if weights is not None:
-            raise InputError(
-                f"{name!r} has its own weights and takes no file ({str(weights)!r}). "
-                "Leave weights out, or use a timm name, such as 'tf_efficientnet_lite0'."
-            )
+    if name in BACKBONES.built_in:
+        _require_no_weights(name, weights)
         return BACKBONES[name](input_size=size, device=where)
     if name.startswith(PREFIX):
         # A path for certain, as the folder that a model was made with may have moved.
@@ -86,15 +84,52 @@ def _loaded(
         return load_huggingface(source, input_size=size, device=where, local_only=local_only)
     architectures = timm.list_models()  # without those that timm has renamed
     if name.partition(".")[0] not in architectures:
+        if name in BACKBONES:
+            _require_no_weights(name, weights)
+            return _of_plugin(name, size, where, local_only)
+        own = [*BACKBONES.built_in, *BACKBONES.packages]
         raise unknown_among_many(
             "backbone",
             name,
-            [*BACKBONES, *architectures],
-            f"{', '.join(BACKBONES)}, hf:NAME, and the names of timm (see `layup backbones`)",
+            [*own, *architectures],
+            f"{', '.join(own)}, hf:NAME, and the names of timm (see `layup backbones`)",
         )
     # The whole path, so that the spec holds in another working directory.
     file = None if weights is None else str(Path(weights).absolute())
     return load_timm(name, weights=file, input_size=size, device=where, local_only=local_only)
+
+
+def _require_no_weights(name: str, weights: str | os.PathLike[str] | None) -> None:
+    if weights is not None:
+        raise InputError(
+            f"{name!r} has its own weights and takes no file ({str(weights)!r}). "
+            "Leave weights out, or use a timm name, such as 'tf_efficientnet_lite0'."
+        )
+
+
+def _of_plugin(name: str, size: tuple[int, int] | None, device: torch.device, local_only: bool) -> Backbone:
+    """The backbone that an installed package makes, under the name that it is loaded by."""
+    package = BACKBONES.packages[name]
+    if local_only:
+        raise InputError(
+            f"{name!r} is of the installed package {package!r}, and nobody knows whether that downloads "
+            "anything. Leave local_only out."
+        )
+    try:
+        made = BACKBONES[name](input_size=size, device=device)
+        if not isinstance(made, Backbone):
+            raise TypeError(f"it gave a {type(made).__name__}, and no Backbone")
+    except LayupError:
+        raise
+    except Exception as error:
+        raise InputError(
+            f"The backbone {name!r} of the installed package {package!r} cannot be loaded: "
+            f"{type(error).__name__}: {first_line(error)}"
+        ) from error
+    named = copy(made)
+    named.name = name
+    named.spec = {"name": name, "weights": None, "input_size": None if size is None else list(size)}
+    return named
 
 
 def elsewhere(spec: Mapping[str, Any]) -> str | None:
@@ -103,7 +138,14 @@ def elsewhere(spec: Mapping[str, Any]) -> str | None:
     >>> elsewhere({"name": "hf:facebook/dinov2-small", "weights": None})
     "a download of 'facebook/dinov2-small' from Hugging Face"
     """
-    return None if spec["name"] in BACKBONES and spec["weights"] is None else origin_of(spec)
+    name = spec["name"]
+    if spec["weights"] is None:
+        if name in BACKBONES.built_in:
+            return None
+        of_others = name.startswith(PREFIX) or name.partition(".")[0] in timm.list_models()
+        if not of_others and (package := BACKBONES.packages.get(name)):
+            return f"the network {name!r} of the installed package {package!r}"
+    return origin_of(spec)
 
 
 def full_name(name: str) -> str:

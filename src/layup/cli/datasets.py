@@ -50,7 +50,7 @@ def datasets(context: typer.Context, data: Data = HERE) -> None:
     rows = []
     for entry in DATASETS.values():
         source = entry()
-        train, test = next(iter(source.counts.values()))
+        train, test = next(iter(source.counts.values()), (None, None))
         sizes = [f"{count:,}" if count is not None else "" for count in (source.classes, train, test)]
         rows.append(
             [source.name, ", ".join(source.settings), *sizes, str(source.tasks), _found(source, data)]

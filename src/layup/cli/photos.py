@@ -228,7 +228,7 @@ def forget(
     console.changes(done.counts, loaded.counts_, "forgotten")
     console.report_bad(done.bad, paths)
     console.knowledge(model, loaded)
-    if loaded.classifier_.needs_samples:
+    if loaded.classifier_.chosen().get("lambda") is not None:
         console.say(f"λ is kept: {loaded.lambda_:g}. What was forgotten may have had a part in choosing it.")
     if loaded.network.adapted:
         console.remark(
@@ -312,13 +312,15 @@ def backbones(
         console.table(["--backbone"], [[name] for name in names])
         return
     rows = []
-    for name in BACKBONES:
+    for name in BACKBONES.built_in:
         network = load_backbone(name)
         height, width = network.preprocessing.size
         values = sum(layer.width for layer in network.layers)
         used = console.share(network.default_k, network.depth)
         rows.append([name, f"{height} × {width}", str(network.depth), f"{values:,}", used])
     console.table(["--backbone", "pixels", "layers", "values", "default k"], rows)
+    for name, package in BACKBONES.packages.items():
+        console.say(f"{name}: of the installed package {package}.")
     console.say(
         "Also: any timm name with its weights' tag, downloaded once (layup backbones vit_base), "
         "and hf:NAME or hf:FOLDER (needs the extra: pip install 'layup-cl[hf]')."
@@ -409,8 +411,11 @@ def _loaded(
     path: Path, weights: Path | None, allow_backbone: bool, no_cache: bool, workers: int | None
 ) -> ImageModel:
     """The model in a file, to be used as the options say."""
+    from layup.adapters import ADAPTERS
     from layup.model import load
 
+    if allow_backbone:
+        list(ADAPTERS)  # then a file may name those of plug-ins, too
     return load(path, weights=weights, allow_backbone=allow_backbone, cache=not no_cache, workers=workers)
 
 

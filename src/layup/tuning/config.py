@@ -186,7 +186,9 @@ class FirstSession(_Session):
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """The session of these plain values."""
         adapter = values["adapter"]
-        return cls(**{**values, "adapter": adapter if isinstance(adapter, str) else adapter_from(adapter)})
+        if adapter != AUTO:  # not by its name alone, which would load a plug-in
+            adapter = adapter_from({"name": adapter} if isinstance(adapter, str) else adapter)
+        return cls(**{**values, "adapter": adapter})
 
     def attach(self, backbone: Backbone) -> AdaptedBackbone:
         """The backbone with the adapter in it, not trained yet."""

@@ -7,9 +7,17 @@ from __future__ import annotations
 
 from layup.benchmark.datasets import cars, cddb, cifar, digits, domainnet, folders, imagenet_r, trees
 from layup.benchmark.datasets.checking import Report, check_dataset
-from layup.benchmark.datasets.dataset import Dataset, Part, listed
+from layup.benchmark.datasets.dataset import Contents, Dataset, Part, listed
 from layup.benchmark.datasets.folders import split_on_disk, subfolders
-from layup.benchmark.datasets.source import DATASETS, PREFIXES, Source, data_folder, load_dataset, source_of
+from layup.benchmark.datasets.source import (
+    DATASETS,
+    PREFIXES,
+    Layout,
+    Source,
+    data_folder,
+    load_dataset,
+    source_of,
+)
 
 for _source in (
     cifar.cifar100,
@@ -32,7 +40,9 @@ for _prefix in (folders.folder, folders.domains):
 __all__ = [
     "DATASETS",
     "PREFIXES",
+    "Contents",
     "Dataset",
+    "Layout",
     "Part",
     "Report",
     "Source",

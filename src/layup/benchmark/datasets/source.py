@@ -181,7 +181,15 @@ class Source:
         return f"The dataset {self.name!r} ({self.title}) {seen}\nExpected:{wanted}{get}"
 
 
-DATASETS: Registry[Source] = Registry("dataset")
+def _require_source(name: str, facts: Callable[[], object]) -> None:
+    source = facts()
+    if not isinstance(source, Source):
+        raise TypeError("it gives no Source")
+    if source.name != name:
+        raise ValueError(f"its Source is called {source.name!r}")
+
+
+DATASETS: Registry[Source] = Registry("dataset", "layup.datasets", _require_source)
 """Name → the function that gives the facts of that dataset."""
 
 PREFIXES: Registry[Source] = Registry("prefix of a dataset")

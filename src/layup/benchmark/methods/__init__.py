@@ -18,9 +18,9 @@ from layup.benchmark.methods.nearest_mean import LayNMCMethod, NMCMethod
 from layup.benchmark.methods.ranpac import RanPACLayUPMethod, RanPACMethod
 from layup.benchmark.methods.sequential import SequentialMethod
 from layup.benchmark.methods.slca import SLCAMethod
-from layup.registry import Registry
+from layup.registry import Registry, subclass_of
 
-METHODS: Registry[Method] = Registry("method")
+METHODS: Registry[Method] = Registry("method", "layup.methods", subclass_of(Method))
 for _method in (
     LayUPMethod,
     RidgeMethod,
