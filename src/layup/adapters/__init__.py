@@ -39,8 +39,8 @@ def adapter_from(values: Mapping[str, Any]) -> Adapter:
     if not ADAPTERS.is_loaded(name) and (package := ADAPTERS.packages.get(name)):
         raise ConsentError(
             f"The adapter {name!r} is of the installed package {package!r}, which no file may load. If you "
-            f"know where the file comes from, load it first: layup.adapters.ADAPTERS[{name!r}] in Python, "
-            "--allow-backbone on the command line."
+            f"know where the file comes from, load it first: layup.adapters.ADAPTERS[{name!r}].",
+            about="allow_backbone",
         )
     make = ADAPTERS[name]
     usual = {setting: value for setting, value in make().to_dict().items() if setting != "name"}
