@@ -26,7 +26,7 @@ from layup.adapters import AdaptedBackbone, AdaptFormer
 from layup.algebra import ClassSums, GramStatistics, solve
 from layup.backbones import Preprocessing, timm_backbone
 from layup.cli.console import say, table
-from layup.features import EMBEDDING, Extractor, NoCache, Projected
+from layup.features import EMBEDDING, Extractor, NoCache, ProjectedRows
 from layup.formats import percent, size_of
 from layup.performance import compare
 from layup.reproduction import Cost, Setup, costs, saving
@@ -105,7 +105,7 @@ def weighed() -> Iterator[tuple[str, list[tuple[str, int, int]]]]:
     weights = {name: value.detach().numpy() for name, value in network.named_parameters()}
 
     yield "LayUP, k = 6", [*of_gram(PAPER.k * PAPER.width), adapter]
-    projected = Projected(Extractor(adapted, [EMBEDDING], cache=NoCache()), PAPER.projection, seed=0)
+    projected = ProjectedRows(Extractor(adapted, [EMBEDDING], cache=NoCache()), PAPER.projection, seed=0)
     parts = [("projection, float64, drawn again from its seed", projected.matrix.nbytes, 0), adapter]
     yield "RanPAC", [*of_gram(PAPER.projection), *parts]
     covariances = np.ones((PAPER.classes, PAPER.width, PAPER.width), np.float32)

@@ -25,8 +25,7 @@ from layup.benchmark import Experiment, Record, class_incremental, plots
 from layup.benchmark.datasets import Dataset, Part, load_dataset
 from layup.benchmark.methods import DepthsMethod, Method, method_from
 from layup.benchmark.metrics import band
-from layup.features import FeatureCache
-from layup.model import Reading
+from layup.features import FeatureCache, Reading
 from layup.tables import Table, to_markdown
 
 COUNTS = (1, 5, 10, 20, 60, 100)

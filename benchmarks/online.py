@@ -36,7 +36,7 @@ from layup.benchmark import STREAM_BATCH, online
 from layup.benchmark.datasets import Dataset, load_dataset
 from layup.benchmark.metrics import Band, band
 from layup.benchmark.plots import INK, MARKERS, SAFE_COLOURS
-from layup.features import EMBEDDING, Extractor, FeatureCache, Projected, Rows
+from layup.features import EMBEDDING, Extractor, FeatureCache, ProjectedRows, Rows
 from layup.tables import Table, to_markdown
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class Space:
         if not self.projections:
             return features[:, end - self.k * extractor.layers[EMBEDDING] : end]
         embedding = Extractor(extractor.backbone, [EMBEDDING])
-        return Projected(embedding, self.projections, seed).project(features[:, end:])
+        return ProjectedRows(embedding, self.projections, seed).project(features[:, end:])
 
     def places(self, data: Data) -> list[int]:
         """After how many images to measure."""

@@ -18,6 +18,7 @@ PUBLIC = [
     "FeatureCache",
     "FirstSession",
     "GramStatistics",
+    "ImageModel",
     "LayNMC",
     "LayUP",
     "LayupError",
@@ -25,6 +26,7 @@ PUBLIC = [
     "NoCache",
     "Preprocessing",
     "RidgeClassifier",
+    "load",
     "load_backbone",
 ]
 

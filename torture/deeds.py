@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from layup import LayUP, storage
+from layup import ImageModel, LayUP, load, storage
 from layup.benchmark import Record
 from torture import command, samples
 from torture.faults import Step, steps_of
@@ -130,7 +130,7 @@ def _state_of_arrays(path: Path) -> str:
 def _state_of_model(folder: Path) -> str:
     if (folder / MODEL).exists():
         header = storage.read_header(folder / MODEL, "model")
-        LayUP.load(folder / MODEL, backbone=samples.backbone_for(header), cache=False)
+        load(folder / MODEL, backbone=samples.backbone_for(header), cache=False)
     return _state_of_arrays(folder / MODEL)
 
 
@@ -153,14 +153,14 @@ def _write(name: str, folder: Path) -> None:
     storage.write(folder / MODEL, "model", {"written": name}, _arrays(name))
 
 
-def _learned(*lessons: str) -> LayUP:
+def _learned(*lessons: str) -> ImageModel:
     model = LayUP(samples.tiny(), lam=1.0, cache=False)
     for name in lessons:
         model.learn(*samples.lesson(name, {"ant": 2, "bee": 3}))
     return model
 
 
-def _save(model: LayUP, folder: Path) -> None:
+def _save(model: ImageModel, folder: Path) -> None:
     model.save(folder / MODEL)
 
 

@@ -9,7 +9,7 @@ from random import Random
 import numpy as np
 from PIL import Image
 
-from layup import LayUP
+from layup import ImageModel, LayUP
 from layup.images import class_folders
 from torture import image_files, samples
 from torture.images import usable
@@ -18,7 +18,7 @@ from torture.promise import Promise, Tries, about, require
 PHOTOS, CLASSES, BAD = 2000, 4, 60
 
 
-def _learned(folder: Path) -> tuple[LayUP, set[Path]]:
+def _learned(folder: Path) -> tuple[ImageModel, set[Path]]:
     """A model of a folder, and the files that it could not use."""
     paths, labels = class_folders(folder)
     model = LayUP(samples.tiny(), lam=1.0, cache=False, workers=0, progress=False)

@@ -10,7 +10,7 @@ from random import Random
 
 import numpy as np
 
-from layup import LayUP
+from layup import ImageModel, LayUP, load
 from layup.errors import ForgetError, LayupError, MismatchError
 from torture import samples
 from torture.ledger import Ledger, Rows, Sample
@@ -31,7 +31,7 @@ Lessons = Counter[tuple[str, tuple[Sample, ...]]]
 class Known:
     """A model, beside what it should have learned and in which lessons."""
 
-    model: LayUP
+    model: ImageModel
     ledger: Ledger
     lessons: Lessons
 
@@ -74,7 +74,7 @@ class Life:
 
     def loaded(self, path: Path, like: Known) -> Known:
         """A model from a file, which should know what this one does."""
-        model = LayUP.load(path, backbone=samples.tiny(), cache=False, workers=0, progress=False)
+        model = load(path, backbone=samples.tiny(), cache=False, workers=0, progress=False)
         return Known(model, like.ledger.copy(), like.lessons.copy())
 
 
@@ -210,8 +210,8 @@ def prepare(_folder: Path) -> Tries:
                 step(life)
                 for one in life.known:
                     one.ledger.require_counts(one.model.statistics_)
-                    same = Counter(one.model.lessons).total() == one.lessons.total()
-                    require(same, "the number of lessons is wrong", len(one.model.lessons))
+                    same = Counter(one.model.batches).total() == one.lessons.total()
+                    require(same, "the number of lessons is wrong", len(one.model.batches))
                 chosen = life.any()
                 chosen.ledger.require_sums(chosen.model.statistics_, ROUNDING)
 

@@ -19,7 +19,7 @@ from layup.algebra import SOUND, ClassSums
 from layup.backbones import load_backbone
 from layup.cli.photos import info
 from layup.errors import LayupError
-from layup.model import ImageModel
+from layup.model import ImageModel, load
 from layup.tuning import adapt
 from torture import command, samples
 from torture.faults import Step, tapped
@@ -48,7 +48,9 @@ def require_sound(model: ImageModel) -> None:
     labels = model.statistics_.labels
     require(all(type(label) is str and label for label in labels), "labels are not all text", labels)
     require_sound_sums(model.statistics_)
-    require(all(isinstance(each, str) for each in model.lessons), "lessons are not text", model.lessons)
+    require(
+        all(isinstance(each, str) for each in model.batches), "ids of batches are not text", model.batches
+    )
 
 
 def require_sound_sums(sums: ClassSums) -> None:
@@ -84,7 +86,7 @@ def look(model: ImageModel, image: bool, chance: Random) -> None:
     """Ask a model that was loaded: it gives numbers, of a vector and of an image."""
     if not model.classes_:
         return
-    for name, value in model.in_force_.items():
+    for name, value in model.classifier_.in_force().items():
         require(type(value) is float and 0 <= value < np.inf, f"{name} is no number ≥ 0", value)
     vector = np.random.default_rng(chance.getrandbits(32)).normal(size=(2, model.statistics_.dim))
     scores = model.classifier_.scores(vector)
@@ -115,12 +117,12 @@ def _info(path: Path, chance: Random) -> None:
             info(path, as_json=chance.random() < 0.5)
 
 
-def _check_model(kind: type[ImageModel], made_with: Any, path: Path, chance: Random) -> None:
+def _check_model(made_with: Any, path: Path, chance: Random) -> None:
     read = _refused_or(lambda: storage.read(path, "model"))
     _refused_or(lambda: _info(path, chance))
     own = made_with["spec"] is None
     backbone = samples.tiny() if own else None
-    model = _refused_or(lambda: kind.load(path, backbone=backbone, cache=False, workers=0))
+    model = _refused_or(lambda: load(path, backbone=backbone, cache=False, workers=0))
     if model is None:
         return
     require_sound(model)
@@ -170,10 +172,10 @@ def checkpoints(folder: Path) -> dict[str, bytes]:
     return {"interrupted checkpoint": seen[0], "finished checkpoint": path.read_bytes()}
 
 
-def model_sample(name: str, kind: type[ImageModel], path: Path) -> Sample:
-    """A model file, to be opened as a model of this class."""
+def model_sample(name: str, path: Path) -> Sample:
+    """A model file, to be opened as a model."""
     made_with = storage.read_header(path, "model")["backbone"]
-    return name, path.read_bytes(), partial(_check_model, kind, made_with)
+    return name, path.read_bytes(), partial(_check_model, made_with)
 
 
 def tries(made: Sequence[Sample]) -> Tries:
@@ -192,7 +194,7 @@ def tries(made: Sequence[Sample]) -> Tries:
 
 def prepare(folder: Path) -> Tries:
     """Save something of every kind."""
-    made = [model_sample(name, *samples.saved(folder, name)) for name in samples.MODELS]
+    made = [model_sample(name, samples.saved(folder, name)) for name in samples.MODELS]
     sums = GramStatistics({"a": 3, "b": 2})
     sums.update(np.random.default_rng(0).normal(size=(20, 5)), ["ant", "bee"] * 10)
     sums.save(folder / "sums")

@@ -6,7 +6,13 @@ from .algebra import (
 from .backbones import Backbone as Backbone, Preprocessing as Preprocessing, load_backbone as load_backbone
 from .errors import LayupError as LayupError
 from .features import FeatureCache as FeatureCache, NoCache as NoCache
-from .model import NMC as NMC, LayNMC as LayNMC, LayUP as LayUP
+from .model import (
+    NMC as NMC,
+    ImageModel as ImageModel,
+    LayNMC as LayNMC,
+    LayUP as LayUP,
+    load as load,
+)
 from .tuning import FirstSession as FirstSession
 
 __version__: str

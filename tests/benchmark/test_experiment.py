@@ -29,7 +29,7 @@ from layup.benchmark import experiment
 from layup.benchmark.datasets import Dataset, Part
 from layup.benchmark.experiment import Experiment, prepared, run_tasks
 from layup.benchmark.methods import METHODS, DepthsMethod, Learner, Report, Setup, method_class, method_from
-from layup.benchmark.methods.models import ModelLearner
+from layup.benchmark.methods.closed_form import ModelLearner
 from layup.benchmark.results import SCHEMA
 from layup.benchmark.scenarios import Scenario, class_incremental, domain_incremental, online
 from layup.errors import DamagedFileError, InputError, StorageError, TaskOverError, UnknownNameError
@@ -444,7 +444,7 @@ def test_a_record_has_all_that_is_needed_to_repeat_it(make, nano):
         "adapter": SESSION.to_dict(),
         "preset": "official",
         "method": "layup",
-        "options": {"k": 2, "lam": "gcv", "balance": False},
+        "options": {"k": 2, "lam": "gcv", "balance": False, "precision": "float64"},
     }
     assert values["versions"] == machine.versions()
     assert values["versions"]["layup"] == layup.__version__

@@ -14,10 +14,11 @@ import pytest
 from rich.console import Console
 
 from layup import progress
+from layup.algebra import RidgeClassifier
 from layup.cli import console
 from layup.features.reader import BadImage
 from layup.formats import has_controls, printable
-from layup.model.image_model import Answers
+from layup.model.image_model import Predictions
 from layup.progress import progress_bar
 
 TITLE = "\x1b]0;owned\x07"
@@ -26,23 +27,24 @@ EVIL = f"{TITLE}[red]x[/red] :cat: {CLEAR}\u202egnp\u2028\udcff\r\n\tend"
 SHOWN = printable(EVIL)
 FORMULA = "=cmd|' /C calc'!A0"
 HEADER = {
-    "method": EVIL,
+    "features": {"kind": EVIL, "k": 1},
+    "classifier": {"kind": EVIL, "lam": EVIL},
+    "chosen": {"lambda": 1.0},
     "backbone": {"name": EVIL, "fingerprint": TITLE + "0" * 12, "engine": EVIL, "depth": 12},
     "layers": [[EVIL, 3]],
     "labels": [EVIL],
     "counts": [1],
-    "lessons": [],
-    "lambda": 1.0,
-    "settings": {"k": 1, "lam": EVIL},
+    "batches": [],
     "versions": {EVIL: EVIL},
 }
-ANSWERS = Answers([EVIL, FORMULA], np.array([[0.75, -0.25], [-0.5, 0.5]]), [0, 1], [])
+ANSWERS = Predictions([EVIL, FORMULA], np.array([[0.75, -0.25], [-0.5, 0.5]]), [0, 1], [])
 
 
 class Known:
     """What `knowledge` asks of a model."""
 
-    classes_, counts_, lam = [EVIL], {EVIL: 1}, "gcv"
+    classes_, counts_ = [EVIL], {EVIL: 1}
+    classifier_ = RidgeClassifier("gcv").fit([[1.0]], [EVIL])
 
 
 def printings(path: Path) -> dict[str, tuple[object, ...]]:
@@ -55,7 +57,7 @@ def printings(path: Path) -> dict[str, tuple[object, ...]]:
         "facts": (console.facts, {EVIL: EVIL}),
         "report_bad": (console.report_bad, [BadImage(0, EVIL)], [path]),
         "predictions": (console.predictions, [Path(EVIL), path], ANSWERS, "table"),
-        "lesson": (console.lesson, {EVIL: 1}, {EVIL: 2}, "learned"),
+        "changes": (console.changes, {EVIL: 1}, {EVIL: 2}, "learned"),
         "knowledge": (console.knowledge, Path(EVIL), Known()),
         "accuracies": (console.accuracies, {EVIL: 0.5}, {EVIL: 2}),
         "information": (console.information, HEADER, path),

@@ -24,7 +24,7 @@ from PIL import Image
 from rich.console import Console
 
 from commands import Result
-from layup import FeatureCache, FirstSession, LayUP, __version__, memory, storage
+from layup import NMC, FeatureCache, FirstSession, LayUP, __version__, load, memory, storage
 from layup.cli import console
 from layup.formats import has_controls
 from photos import counts_in, digits, name, write_photos
@@ -81,7 +81,7 @@ def test_learn_makes_a_model_and_learn_extends_it(here, ok):
         paths = sorted((here / folder).rglob("*.png"))
         direct.learn(paths, [path.parent.name for path in paths])
     tests = sorted((here / "test").rglob("*.png"))
-    scores = LayUP.load("new.layup").scores(tests)
+    scores = load("new.layup").scores(tests)
     np.testing.assert_allclose(scores, direct.scores(tests), atol=1e-5)
 
 
@@ -93,19 +93,19 @@ def test_learn_may_repeat_the_options_of_the_model(here, ok):
 
 def test_learn_can_change_lambda_and_balance(here, ok):
     assert "λ = 0.5" in ok("learn", "second", "--to", "m.layup", "--lam", "0.5", "--no-balance").out
-    settings = storage.read_header(here / "m.layup", "model")["settings"]
-    assert settings == {"k": 6, "lam": 0.5, "balance": False, "precision": "float64"}
+    settings = storage.read_header(here / "m.layup", "model")["classifier"]
+    assert settings == {"kind": "ridge", "lam": 0.5, "balance": False, "precision": "float64"}
     ok("learn", "second", "--to", "m.layup", "--lam", "gcv")
-    settings = storage.read_header(here / "m.layup", "model")["settings"]
-    assert settings == {"k": 6, "lam": "gcv", "balance": False, "precision": "float64"}
-    assert LayUP.load("m.layup").predict(sorted((here / "test").rglob("*.png"))).size == 9
+    settings = storage.read_header(here / "m.layup", "model")["classifier"]
+    assert settings == {"kind": "ridge", "lam": "gcv", "balance": False, "precision": "float64"}
+    assert load("m.layup").predict(sorted((here / "test").rglob("*.png"))).size == 9
 
 
 def test_learn_searches_lambda_by_default(here, ok):
     result = ok("learn", "first", "--to", "new.layup", "--backbone", "vit-nano", "--k", "2")
     header = storage.read_header(here / "new.layup", "model")
-    assert header["settings"]["lam"] == "search"
-    assert f"λ = {header['lambda']:g}" in result.out
+    assert header["classifier"]["lam"] == "search"
+    assert f"λ = {header['chosen']['lambda']:g}" in result.out
 
 
 def test_many_classes_of_few_photos_give_no_warnings(tmp_path, ok):
@@ -143,7 +143,7 @@ def test_predict_prints_a_table(here, ok):
 def test_predict_as_json_and_as_csv(here, ok):
     answers = json.loads(ok("predict", "m.layup", "test", "--json").out)
     paths = sorted(Path("test").rglob("*.png"))
-    model = LayUP.load("m.layup")
+    model = load("m.layup")
     scores = model.scores(paths)
     assert [set(answer) for answer in answers] == [{"path", "label", "scores"}] * 9
     assert [answer["path"] for answer in answers] == [str(path) for path in paths]
@@ -201,7 +201,7 @@ def test_names_of_all_kinds(here, ok):
 def test_evaluate(here, ok):
     ok("learn", "second", "--to", "m.layup")
     paths = sorted((here / "test").rglob("*.png"))
-    right = LayUP.load("m.layup").predict(paths) == [path.parent.name for path in paths]
+    right = load("m.layup").predict(paths) == [path.parent.name for path in paths]
     result = ok("evaluate", "m.layup", "test")
     assert f"Accuracy {np.mean(right):.3f} on 9 photos" in result.out
     for digit in range(3):
@@ -258,7 +258,7 @@ def test_merge(here, ok):
     assert "3 classes from 16 photos" in ok("merge", "m.layup", "other.layup", "--to", "both.layup").out
     ok("learn", "second", "--to", "m.layup")
     paths = sorted((here / "test").rglob("*.png"))
-    both, joint = (LayUP.load(path).scores(paths) for path in ("both.layup", "m.layup"))
+    both, joint = (load(path).scores(paths) for path in ("both.layup", "m.layup"))
     np.testing.assert_allclose(both, joint, atol=1e-5)
 
 
@@ -677,13 +677,17 @@ def test_an_empty_model_cannot_answer(here, ok, refused):
     assert counts_in(here / "m.layup") == FIRST
 
 
-def test_other_kinds_of_models_are_named(here, refused):
-    from layup import NMC
-
+def test_other_kinds_of_models_are_used_alike(here, ok, refused):
     model = NMC("vit-nano")
     model.learn(digits(0, 2), ["a", "b"])
     model.save("nmc.layup")
-    refused("predict", "nmc.layup", "test", says=["'nmc' model"])
+    assert "nearest mean" in ok("info", "nmc.layup").out
+    assert "a" in ok("predict", "nmc.layup", "test").out
+    assert "λ" not in ok("learn", "second", "--to", "nmc.layup").out
+    ok("forget", "nmc.layup", "second")
+    refused(
+        "learn", "second", "--to", "nmc.layup", "--lam", "1", says=["Unknown parameter", "'lam'", "metric"]
+    )
 
 
 def test_wrong_commands_get_a_guess(refused):
@@ -786,7 +790,7 @@ def test_two_lessons_at_once_are_both_learned(here):
     results = [finished(process) for process in processes]
     assert [result.code for result in results] == [0, 0]
     assert counts_in(here / "m.layup") == {name(0): 7, name(1): 4, name(2): 5, name(7): 4}
-    assert len(LayUP.load("m.layup").lessons) == 3
+    assert len(load("m.layup").lessons) == 3
 
 
 def test_a_model_that_came_while_merge_waited_is_not_overwritten(here):
@@ -870,7 +874,7 @@ def files_of(model):
 
 
 def assert_old_or_new(model):
-    counts = LayUP.load(model).counts_  # reads all of the file, with its checksums
+    counts = load(model).counts_  # reads all of the file, with its checksums
     assert counts in (OLD, NEW)
     return counts
 

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from layup import load_backbone, memory
 from layup.benchmark import run_spec
-from layup.benchmark.methods.models import ModelLearner
+from layup.benchmark.methods.closed_form import ModelLearner
 from layup.benchmark.results import Record
 from layup.cli import console
 from photos import name, write_photos
@@ -286,7 +286,7 @@ def test_options_reach_the_record(quick, here):
         *("--seed", 5, "--out", "here", "--no-cache", "--workers", 0),
     )
     record = the_record(here / "here")
-    assert record.run["options"] == {"k": 1, "lam": 0.5, "balance": True}
+    assert record.run["options"] == {"k": 1, "lam": 0.5, "balance": True, "precision": "float64"}
     assert [len(task.classes) for task in record.tasks] == [3, 1]
     assert record.class_order == [name(i) for i in range(CLASSES)]
     assert [task.train for task in record.tasks] == [9, 3]

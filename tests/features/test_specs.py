@@ -1,146 +1,120 @@
-"""Rows made of other rows: projected and joined."""
+"""Which features: values that are built, written down, and refused where they cannot be."""
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
-import torch
-from torch import nn
 
-from layup import Backbone, NoCache, Preprocessing, load_backbone
-from layup.backbones import BATCH
+from layup import load_backbone
+from layup.adapters import AdaptedBackbone, AdaptFormer
+from layup.backbones import Backbone
 from layup.errors import InputError
-from layup.features.extract import EMBEDDING, Extractor
-from layup.features.specs import Joined, Projected
+from layup.features import (
+    EMBEDDING,
+    Embedding,
+    FeatureSpec,
+    FrozenAndTuned,
+    LastLayers,
+    OneLayer,
+    Projected,
+    spec_from,
+)
 from photos import crops
 
-IMAGES = crops(5)
+SPECS: list[FeatureSpec] = [
+    LastLayers(3),
+    OneLayer(2),
+    Embedding(),
+    Projected(Embedding(), 20, 1),
+    FrozenAndTuned(LastLayers(2)),
+    Projected(FrozenAndTuned(OneLayer(1)), 5, 0),
+]
 
 
 @pytest.fixture(scope="module")
-def nano():
+def nano() -> Backbone:
     return load_backbone("vit-nano")
 
 
-@pytest.fixture
-def read(nano):
-    def extractor(*layers, backbone=nano):
-        return Extractor(backbone, layers, cache=NoCache(), workers=0)
-
-    return extractor
+@pytest.mark.parametrize("spec", SPECS, ids=repr)
+def test_what_is_written_down_is_read_again(spec: FeatureSpec, nano: Backbone) -> None:
+    assert spec_from(json.loads(json.dumps(spec.to_dict()))) == spec
+    assert spec.resolved(nano) == spec
 
 
-class Layer(nn.Conv2d):
-    """Four values an image; a broken one gives NaN for those that are all black."""
-
-    broken = False
-
-    def forward(self, x):
-        black = self.broken & (x.amax(dim=(1, 2, 3)) == 0)
-        return super().forward(x).masked_fill(black[:, None, None, None], torch.nan)
-
-
-def tiny(broken=False):
-    torch.manual_seed(0)
-    layer = Layer(3, 4, 3)
-    zero_to_one = {"mean": (0.0, 0.0, 0.0), "std": (1.0, 1.0, 1.0)}
-    backbone = Backbone.from_module(
-        nn.Sequential(layer), ["0"], Preprocessing((8, 8), (8, 8), "squash", **zero_to_one)
-    )
-    layer.broken = broken
-    return backbone
+@pytest.mark.parametrize(
+    ("spec", "layers"),
+    [
+        (LastLayers(2), ["blocks.10", "blocks.11"]),
+        (LastLayers(), [f"blocks.{i}" for i in range(6, 12)]),
+        (OneLayer(), ["blocks.11"]),
+        (OneLayer(12), ["blocks.0"]),
+        (Embedding(), [EMBEDDING]),
+        (FrozenAndTuned(OneLayer(3)), ["frozen blocks.9", "tuned blocks.9"]),
+        (Projected(LastLayers(2), 7, 3), ["random projection (seed 3) of blocks.10, blocks.11"]),
+    ],
+    ids=repr,
+)
+def test_specs_build_what_reads_these_layers(spec: FeatureSpec, layers: list[str], nano: Backbone) -> None:
+    assert list(spec.build(nano, {"cache": False}).layers) == layers
 
 
-# Projected
+def test_layers_can_be_told_without_the_network() -> None:
+    names = ["a", "b", "c", "d"]
+    assert LastLayers(2).layers_of(names) == ["c", "d"]
+    assert OneLayer(1).layers_of(names) == ["d"]
+    assert OneLayer(3).layers_of(names) == ["b"]
+    assert Embedding().layers_of(names) is None
 
 
-def test_rows_are_projected_by_a_matrix_that_follows_from_the_seed(read):
-    plain = read("blocks.3", EMBEDDING)
-    projected = Projected(plain, 40, seed=7)
-    assert projected.width == 40
-    assert projected.matrix.shape == (256, 40)
-    rows = plain.extract(IMAGES).rows.astype(np.float64)
-    expected = np.array([[max(0.0, row @ column) for column in projected.matrix.T] for row in rows])
-    found = projected.extract(IMAGES)
-    assert found.rows.dtype == np.float32
-    np.testing.assert_allclose(found.rows, expected, rtol=1e-5, atol=1e-5)
-    assert 0.2 < (found.rows == 0).mean() < 0.8
-    assert found.kept.tolist() == list(range(5))
-    again, other = Projected(read("blocks.3", EMBEDDING), 40, 7), Projected(plain, 40, 8)
-    np.testing.assert_array_equal(again.matrix, projected.matrix)
-    assert not np.allclose(other.matrix, projected.matrix)
+def test_an_open_choice_is_made_for_the_network(nano: Backbone) -> None:
+    assert LastLayers().resolved(nano) == LastLayers(6)
+    assert Projected(LastLayers(), 9, 0).resolved(nano) == Projected(LastLayers(6), 9, 0)
+    assert type(LastLayers(np.int64(2)).resolved(nano).k) is int  # type: ignore[arg-type]
 
 
-def test_the_matrix_is_standard_normal_and_the_same_on_every_machine(read):
-    matrix = Projected(read(EMBEDDING), 500, seed=0).matrix
-    assert abs(matrix.mean()) < 0.02
-    assert abs(matrix.std() - 1) < 0.02
-    assert abs(np.corrcoef(matrix[:, :20].T) - np.eye(20)).max() < 0.4
-    # Written down once: files of models depend on it.
-    assert matrix[0, :3].tolist() == MATRIX_OF_SEED_0
-    np.testing.assert_array_equal(matrix, matrix.astype(np.float32))
+def test_both_networks_are_read_side_by_side(nano: Backbone) -> None:
+    tuned = AdaptedBackbone(nano, AdaptFormer(width=4))
+    with_values = {name: value + 0.1 for name, value in tuned.state().items()}
+    tuned.load_state(with_values)
+    rows = FrozenAndTuned(OneLayer(1)).build(tuned, {"cache": False}).extract(crops(2)).rows
+    for spec_of, half in ((nano, rows[:, :128]), (tuned, rows[:, 128:])):
+        expected = OneLayer(1).build(spec_of, {"cache": False}).extract(crops(2)).rows
+        np.testing.assert_array_equal(half, expected)
+    assert not np.allclose(rows[:, :128], rows[:, 128:])
 
 
-MATRIX_OF_SEED_0 = [-0.18779443204402924, 0.3955859839916229, -1.1936731338500977]
-
-
-def test_a_row_does_not_depend_on_the_batch_that_it_is_in(read):
-    projected = Projected(read("blocks.3"), 40, seed=7)
-    rows = projected.source.extract(IMAGES).rows
-    for i in range(5):
-        np.testing.assert_allclose(projected.project(rows[[i]])[0], projected.project(rows)[i], rtol=1e-6)
-
-
-def test_projections_of_other_layers_or_seeds_have_other_names(read):
-    sources = [
-        Projected(read("blocks.3"), 9, 1),
-        Projected(read("blocks.3"), 9, 2),
-        Projected(read("blocks.2", "blocks.3"), 9, 1),
-    ]
-    assert len({tuple(source.layers) for source in sources}) == 3
-    assert all(list(source.layers.values()) == [9] for source in sources)
+@pytest.mark.parametrize("spec", [LastLayers(13), OneLayer(0), LastLayers(0), Projected(LastLayers(13), 5)])
+def test_layers_that_a_network_does_not_have_are_refused(spec: FeatureSpec, nano: Backbone) -> None:
+    with pytest.raises(InputError, match="Use k between 1 and 12"):
+        spec.resolved(nano)
 
 
 @pytest.mark.parametrize("width", [0, -3, 2.5, "10"])
-def test_impossible_widths_are_refused(read, width):
+def test_impossible_widths_are_refused(width: Any, nano: Backbone) -> None:
     with pytest.raises(InputError, match=r"no width of a random projection. Use a whole number ≥ 1"):
-        Projected(read("blocks.3"), width, 0)
+        replace(Projected(Embedding()), width=width).resolved(nano)
 
 
-# Joined
-
-
-def test_rows_are_joined_in_the_order_of_the_sources(read):
-    first, second = read("blocks.3"), read("blocks.7", EMBEDDING)
-    joined = Joined({"a": first, "b": second})
-    assert joined.layers == {"a blocks.3": 128, "b blocks.7": 128, f"b {EMBEDDING}": 128}
-    assert joined.width == 384
-    found = joined.extract(IMAGES)
-    expected = np.concatenate([each.extract(IMAGES).rows for each in (first, second)], axis=1)
-    np.testing.assert_allclose(found.rows, expected, rtol=1e-5, atol=1e-5)
-    assert found.digests == first.extract(IMAGES).digests
-    assert found.forwarded == 10
-    assert joined.cache is first.cache
-
-
-def test_an_image_that_one_source_cannot_use_is_used_by_none(read):
-    images = [np.full((8, 8, 3), 1 + i, np.uint8) for i in range(BATCH + 8)]
-    black = 4, BATCH + 3
-    for place in black:
-        images[place] = np.zeros((8, 8, 3), np.uint8)
-    images[7] = "no-such-file.png"
-    joined = Joined({"whole": read("0", backbone=tiny()), "broken": read("0", backbone=tiny(True))})
-    found = joined.extract(images)
-    assert [bad.index for bad in found.bad] == [4, 7, BATCH + 3]
-    assert "NaN" in found.bad[0].reason
-    assert "no-such-file.png" in found.bad[1].reason
-    assert found.kept.tolist() == [i for i in range(BATCH + 8) if i not in (*black, 7)]
-    np.testing.assert_array_equal(found.rows[:, :4], found.rows[:, 4:])
-    whole = read("0", backbone=tiny()).extract([images[place] for place in found.kept])
-    np.testing.assert_allclose(found.rows[:, :4], whole.rows, rtol=1e-5)
-    assert found.digests == whole.digests
-
-
-def test_no_images_no_rows(read):
-    for source in (Projected(read("blocks.3"), 9, 1), Joined({"a": read("blocks.3"), "b": read("blocks.3")})):
-        assert source.extract([]).rows.shape == (0, source.width)
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        ([], "features is"),
+        ({}, r"features\.kind is None"),
+        ({"kind": "oracle"}, r"features\.kind is 'oracle', and not one of"),
+        ({"kind": ["last layers"]}, r"features\.kind"),
+        ({"kind": "last layers"}, "no field 'k'"),
+        ({"kind": "last layers", "k": None}, r"features\.k is None"),
+        ({"kind": "last layers", "k": True}, r"features\.k is True"),
+        ({"kind": "embedding", "k": 1}, "'k', which is unknown"),
+        ({"kind": "frozen and tuned", "of": {"kind": "x"}}, r"features\.kind"),
+        ({"kind": "projected", "of": {"kind": "embedding"}, "width": 0, "seed": 0}, r"features\.width"),
+    ],
+)
+def test_what_is_no_spec_is_refused(values: Any, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        spec_from(values)

@@ -14,14 +14,12 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from layup import NMC, FirstSession, LayUP, load_backbone, memory, storage
+from layup import NMC, FirstSession, LayUP, load, load_backbone, memory, storage
 from layup.backbones import ENGINES
-from layup.benchmark.methods import METHODS, DepthsMethod, LayersMethod
 from layup.errors import DamagedFileError, InputError, LayupError, NotEnoughMemoryError
-from layup.features.extract import EMBEDDING
-from layup.formats import size_of
+from layup.features import EMBEDDING
 from layup.model import file as model_file
-from layup.model.file import BUILT_IN, CONTENTS, KIND, ModelFile, read_model
+from layup.model.file import BUILT_IN, KIND, ModelFile, read_model
 from photos import lesson
 
 Parts = tuple[dict[str, Any], dict[str, Any]]
@@ -110,27 +108,39 @@ FORGERIES: dict[str, Callable[[dict[str, Any], dict[str, Any]], object]] = {
     "label with a command for terminals": put("labels", 0, "a\x1b[2Jb"),
     "more labels than sums": put("labels", ["a", "b", "c"]),
     "labels that are fields": put("labels", {"a": 1}),
-    "lambda not a number": put("lambda", "NaN"),
-    "negative lambda": put("lambda", -1.0),
-    "huge lambda": put("lambda", 10**400),
-    "no lambda": drop("lambda"),
-    "lambdas of blocks": put("lambdas", {"a": 1.0}),
-    "rule for lambda": put("settings", "lam", "magic"),
-    "rule for lambda that is a list": put("settings", "lam", [1]),
-    "unknown setting": put("settings", "colour", "red"),
-    "workers": put("settings", "workers", 100000),
-    "cache": put("settings", "cache", True),
-    "setting of another method": put("settings", "metric", "cosine"),
-    "k of zero": put("settings", "k", 0),
-    "k that is text": put("settings", "k", "six"),
-    "k of fewer layers": put("settings", "k", 1),
-    "k of more layers": put("settings", "k", 5000),
-    "no k": drop("settings", "k"),
-    "settings that are a list": put("settings", []),
-    "precision": put("settings", "precision", "float8"),
-    "precision of other sums": put("settings", "precision", "float32"),
-    "no method": drop("method"),
-    "method that is a number": put("method", 1),
+    "lambda not a number": put("chosen", "lambda", "NaN"),
+    "negative lambda": put("chosen", "lambda", -1.0),
+    "huge lambda": put("chosen", "lambda", 10**400),
+    "no lambda": drop("chosen", "lambda"),
+    "lambdas of blocks": put("chosen", "lambdas", {"a": 1.0}),
+    "rule for lambda": put("classifier", "lam", "magic"),
+    "rule for lambda that is a list": put("classifier", "lam", [1]),
+    "unknown setting": put("classifier", "colour", "red"),
+    "workers": put("workers", 100000),
+    "cache": put("features", "cache", True),
+    "setting of another method": put("classifier", "metric", "cosine"),
+    "k of zero": put("features", "k", 0),
+    "k that is text": put("features", "k", "six"),
+    "k of fewer layers": put("features", "k", 1),
+    "k of more layers": put("features", "k", 5000),
+    "no k": drop("features", "k"),
+    "features that are a list": put("features", []),
+    "precision": put("classifier", "precision", "float8"),
+    "precision of other sums": put("classifier", "precision", "float32"),
+    "no classifier": drop("classifier"),
+    "kind of classifier that is a number": put("classifier", "kind", 1),
+    "kind of classifier that there is not": put("classifier", "kind", "oracle"),
+    "classifier of other sums": lambda header, arrays: header.update(
+        classifier={"kind": "nearest mean", "metric": "cosine"}, chosen={}
+    ),
+    "kind of features that there is not": put("features", "kind", "all layers"),
+    "features within features that are none": put(
+        "features", {"kind": "projected", "of": {"kind": "oracle"}, "width": 256, "seed": 0}
+    ),
+    "features of other layers": put("features", {"kind": "one layer", "layer": 1}),
+    "projection of another width": put(
+        "features", {"kind": "projected", "of": {"kind": "embedding"}, "width": 300, "seed": 0}
+    ),
     "unknown field": put("surprise", 1),
     "no backbone": drop("backbone"),
     "backbone that is text": put("backbone", "vit-nano"),
@@ -152,7 +162,7 @@ FORGERIES: dict[str, Callable[[dict[str, Any], dict[str, Any]], object]] = {
     "width of zero": put("layers", 0, 1, 0),
     "other widths": put("layers", 0, 1, 64),
     "layers that are no pairs": put("layers", ["blocks.10", "blocks.11"]),
-    "lessons that are no hashes": put("lessons", ["first"]),
+    "batches that are no hashes": put("batches", ["first"]),
     "versions": put("versions", {"layup": None}),
     "NaN in the class sums": array("prototypes", with_value(3, np.nan)),
     "infinity in G": array("gram", with_value(3, np.inf)),
@@ -182,15 +192,13 @@ def test_a_forged_file_is_refused_when_loaded_and_when_shown(
 ) -> None:
     path = forged(tmp_path / "m.layup", parts, FORGERIES[name])
     with pytest.raises(DamagedFileError) as caught:
-        LayUP.load(path)
+        load(path)
     assert "\n" not in str(caught.value)
     assert "\x1b" not in str(caught.value)
     refused("info", path, says=["is damaged, or not a layup file"])
 
 
-def test_what_files_hold_is_known_of_every_method_and_engine() -> None:
-    methods = (*METHODS.values(), DepthsMethod, LayersMethod)
-    assert {*CONTENTS} == {each.model.method for each in methods if hasattr(each, "model")}
+def test_what_files_hold_is_known_of_every_engine() -> None:
     assert {*model_file.ENGINES} == {*ENGINES}
 
 
@@ -203,10 +211,10 @@ def test_a_sound_file_is_read_whole(tmp_path: Path, parts: Parts) -> None:
 
 def test_a_lambda_that_is_a_whole_number_is_a_number(tmp_path: Path, parts: Parts) -> None:
     def change(header: dict[str, Any], arrays: dict[str, Any]) -> None:
-        header["settings"]["lam"] = "search"
-        header["lambda"] = 255
+        header["classifier"]["lam"] = "search"
+        header["chosen"]["lambda"] = 255
 
-    found = LayUP.load(forged(tmp_path / "m.layup", parts, change), cache=False)
+    found = load(forged(tmp_path / "m.layup", parts, change), cache=False)
     assert type(found.lambda_) is float
     assert found.lambda_ == 255
 
@@ -235,7 +243,7 @@ def test_a_forged_adapter_is_refused_when_loaded_and_when_shown(
 ) -> None:
     path = forged(tmp_path / "m.layup", tuned_parts, ADAPTER_FORGERIES[name])
     with pytest.raises(DamagedFileError):
-        LayUP.load(path)
+        load(path)
     refused("info", path, says=["is damaged, or not a layup file"])
 
 
@@ -253,7 +261,7 @@ def test_an_adapter_that_does_not_fit_its_network_is_refused_when_an_image_is_re
     field: tuple[str, str], value: Any, tmp_path: Path, tuned_parts: Parts
 ) -> None:
     path = forged(tmp_path / "m.layup", tuned_parts, put("backbone", "adapted", *field, value))
-    model = LayUP.load(path, cache=False)
+    model = load(path, cache=False)
     with pytest.raises(LayupError):
         model.predict(FIRST[0][:1])
 
@@ -268,7 +276,7 @@ def test_layers_are_compared_with_the_backbone_where_they_are_not_known_before(t
     header["layers"] = [["blocks.11", 128]]
     storage.write(tmp_path / "n.layup", KIND, header, arrays)
     with pytest.raises(DamagedFileError, match="other layers than its backbone has"):
-        NMC.load(tmp_path / "n.layup", cache=False).predict(FIRST[0][:1])
+        load(tmp_path / "n.layup", cache=False).predict(FIRST[0][:1])
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
@@ -314,7 +322,7 @@ def test_a_file_that_does_not_fit_into_memory_is_not_read(
     path = forged(tmp_path / "m.layup", parts, lambda header, arrays: None)
     monkeypatch.setattr(memory, "available", lambda: 200_000)
     with pytest.raises(NotEnoughMemoryError, match="Reading this model would take about"):
-        LayUP.load(path)
+        load(path)
     with pytest.raises(NotEnoughMemoryError, match=r"Reading '.*m\.layup' would take about"):
         storage.read(path, KIND)
 
@@ -329,15 +337,15 @@ def test_what_an_adapter_takes_is_not_taken_for_sums(
     )
     monkeypatch.setattr(memory, "available", lambda: 1)
     with pytest.raises(NotEnoughMemoryError) as caught:
-        LayUP.load(path)
-    assert size_of(10 * sums + 2 * tuned) in str(caught.value)
+        load(path)
+    assert memory.size_of(10 * sums + 2 * tuned) in str(caught.value)
 
 
 def test_the_size_of_images_that_an_adapter_asks_for_is_forecast(
     tmp_path: Path, tuned_parts: Parts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     change = put("backbone", "adapted", "preprocessing", "size", [4000, 4000])
-    model = LayUP.load(forged(tmp_path / "m.layup", tuned_parts, change), cache=False)
+    model = load(forged(tmp_path / "m.layup", tuned_parts, change), cache=False)
     monkeypatch.setattr(memory, "available", lambda: 10**9)
     with pytest.raises(NotEnoughMemoryError, match="4000 × 4000 pixels"):
         model.predict(FIRST[0][:1])
@@ -347,9 +355,9 @@ def test_what_can_be_saved_can_be_loaded(tmp_path: Path) -> None:
     model = LayUP("vit-nano", k=np.int64(1), lam=np.float32(1), balance=1, cache=False)  # type: ignore[arg-type]
     model.learn(*FIRST)
     model.save(tmp_path / "m.layup")
-    assert LayUP.load(tmp_path / "m.layup", cache=False).counts_ == model.counts_
-    model.lessons.append("not an id")
-    with pytest.raises(InputError, match=r"cannot be saved: header\.lessons.*Nothing was written"):
+    assert load(tmp_path / "m.layup", cache=False).counts_ == model.counts_
+    model.batches.append("not an id")
+    with pytest.raises(InputError, match=r"cannot be saved: header\.batches.*Nothing was written"):
         model.save(tmp_path / "other.layup")
     assert not (tmp_path / "other.layup").exists()
 
@@ -364,7 +372,7 @@ def test_what_was_forgotten_leaves_a_sound_file(tmp_path: Path) -> None:
     gone.update(other.extractor_.extract(images[2:]).rows, labels[2:])
     model.classifier_.adopt(model.statistics_ - gone)
     model.save(tmp_path / "m.layup")
-    assert LayUP.load(tmp_path / "m.layup", cache=False).counts_ == model.counts_
+    assert load(tmp_path / "m.layup", cache=False).counts_ == model.counts_
 
 
 def test_images_of_a_size_that_memory_cannot_hold_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -376,7 +384,7 @@ def test_images_of_a_size_that_memory_cannot_hold_are_refused(monkeypatch: pytes
     nano = LayUP("vit-nano", cache=False)
     nano.learn(*FIRST)
     monkeypatch.setattr(memory, "available", lambda: 1000)
-    for work in (nano.predict, nano.answer):
+    for work in (nano.predict, nano.predictions):
         with pytest.raises(NotEnoughMemoryError):
             work(FIRST[0])
 
@@ -385,8 +393,8 @@ def test_predicting_forgetting_and_merging_are_forecast(
     tmp_path: Path, parts: Parts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = forged(tmp_path / "m.layup", parts, lambda header, arrays: None)
-    mine, other = LayUP.load(path, cache=False), LayUP.load(path, cache=False)
-    other.lessons = ["0" * 32]
+    mine, other = load(path, cache=False), load(path, cache=False)
+    other.batches = ["0" * 32]
     before = storage.read(path, KIND)[1]
     monkeypatch.setattr(memory, "available", lambda: 100_000)
     for work, says in (

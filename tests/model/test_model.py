@@ -16,20 +16,24 @@ from safetensors.torch import save_file
 from torch import nn
 
 import layup.model.image_model
+import layup.model.network
 from layup import (
     NMC,
     Backbone,
     FeatureCache,
     FirstSession,
+    ImageModel,
     LayNMC,
     LayUP,
     NoCache,
     Preprocessing,
+    load,
     load_backbone,
     memory,
     storage,
 )
-from layup.algebra.lambda_search import LAMBDAS
+from layup.algebra import forecast_learning
+from layup.algebra.lambda_search import LAMBDAS, search_values
 from layup.errors import (
     BadImageError,
     DamagedFileError,
@@ -41,10 +45,9 @@ from layup.errors import (
     StorageError,
     UnknownNameError,
 )
-from layup.features.spool import Spool
+from layup.features import Embedding, LastLayers, Spool
 from layup.formats import has_controls
 from layup.images import open_image
-from layup.model.forecasts import learning
 from layup.tuning.adaptation import adapt
 
 import timm  # isort: skip  # after layup, which mends torchvision
@@ -82,7 +85,7 @@ def no_network(monkeypatch):
     def refuse(*_args, **_kwargs):
         raise AssertionError("a backbone was loaded")
 
-    monkeypatch.setattr(layup.model.image_model, "load_backbone", refuse)
+    monkeypatch.setattr(layup.model.network, "load_backbone", refuse)
 
 
 def rows_of(model, images):
@@ -127,8 +130,8 @@ def assert_same_sums(a, b):
 def snapshot(model):
     """All that learning may change."""
     arrays = model.statistics_.state()[1]
-    state = (model.counts_, list(model.lessons), {name: array.copy() for name, array in arrays.items()})
-    return (*state, model.lambda_) if isinstance(model, LayUP) else state
+    state = (model.counts_, list(model.batches), {name: array.copy() for name, array in arrays.items()})
+    return (*state, model.classifier_.in_force())
 
 
 def assert_unchanged(model, before):
@@ -148,7 +151,7 @@ def test_models_read_the_last_layers_or_the_embedding(nano, model):
     expected = []
     for image in images:
         seen = nano(nano.preprocess(open_image(image)).unsqueeze(0))
-        layers = (seen.embedding,) if isinstance(model, NMC) else seen.layers[-3:]
+        layers = (seen.embedding,) if model.features == Embedding() else seen.layers[-3:]
         expected.append(torch.cat(layers, dim=1)[0].numpy())
     np.testing.assert_allclose(model.extractor_.extract(images).rows, expected, rtol=1e-3, atol=1e-3)
 
@@ -197,8 +200,8 @@ def test_nearest_means_by_euclidean_distance(nano, kind, tmp_path):
     distances = [[np.linalg.norm(row - mean) for mean in means] for row in test]
     np.testing.assert_allclose(model.scores(TEST[0]), -np.array(distances), rtol=1e-6)
     model.save(tmp_path / "m.layup")
-    loaded = kind.load(tmp_path / "m.layup")
-    assert loaded.metric == "euclidean"
+    loaded = load(tmp_path / "m.layup")
+    assert loaded.classifier.metric == "euclidean"
     np.testing.assert_array_equal(loaded.scores(TEST[0]), model.scores(TEST[0]))
     with pytest.raises(UnknownNameError, match=r"Unknown metric 'cosinus'.*Did you mean 'cosine'"):
         kind(nano, metric="cosinus").learn(*FIRST)
@@ -226,13 +229,13 @@ def test_as_many_classes_as_lambdas_are_learned(nano):
 
 def test_lessons_tell_what_they_did(make):
     model = make()
-    assert (model.classes_, model.counts_, model.lessons) == ([], {}, [])
+    assert (model.classes_, model.counts_, model.batches) == ([], {}, [])
     done = model.learn(*SECOND)
     assert (done.counts, done.bad, done.images) == ({name(0): 3, name(2): 7}, [], 10)
     model.learn(*FIRST)
     assert model.counts_ == {name(0): 9, name(1): 5, name(2): 7}
     assert model.classes_ == [name(0), name(1), name(2)]
-    assert len(set(model.lessons)) == 2
+    assert len(set(model.batches)) == 2
 
 
 @pytest.mark.parametrize("kind", ["layup", "gcv", "nmc", "laynmc"])
@@ -370,7 +373,7 @@ def test_an_unknown_rule_is_refused_with_a_guess(make):
 def test_numbers_of_numpy_are_numbers(make, tmp_path):
     model = make(FIRST, lam=np.float32(0.5), k=np.int64(2))
     model.save(tmp_path / "m.layup")
-    assert LayUP.load(tmp_path / "m.layup").lam == 0.5
+    assert load(tmp_path / "m.layup").classifier.lam == 0.5
 
 
 @pytest.mark.parametrize("kind", [LayUP, LayNMC])
@@ -394,11 +397,12 @@ def test_k_is_the_backbones_own_by_default(nano):
 def test_configure_solves_the_same_sums_anew(make):
     model = make(FIRST, SECOND)
     before = snapshot(model)
-    for lam, balance in ((100.0, False), (0.01, True), (100.0, None), (None, False)):
-        assert model.configure(lam=lam, balance=balance) is model
-        twin = make(FIRST, SECOND, lam=model.lam, balance=model.balance)
+    first = {"lam": 100.0, "balance": False}
+    for changes in (first, {"lam": 0.01, "balance": True}, {"lam": 100.0}, {"balance": False}):
+        assert model.configure(**changes) is model
+        twin = make(FIRST, SECOND, lam=model.classifier.lam, balance=model.classifier.balance)
         np.testing.assert_allclose(model.scores(TEST[0]), twin.scores(TEST[0]), atol=1e-6)
-    assert (model.lam, model.balance) == (100.0, False)
+    assert (model.classifier.lam, model.classifier.balance) == (100.0, False)
     model.configure(lam=1.0)
     assert_unchanged(model, before)
     assert model.configure(lam="gcv").lambda_ == pytest.approx(
@@ -419,7 +423,7 @@ def test_a_refused_configuration_changes_nothing(make, lam):
     with pytest.raises(InputError):
         model.configure(lam=lam, balance=False)
     assert_unchanged(model, before)
-    assert (model.lam, model.balance) == (1.0, True)
+    assert (model.classifier.lam, model.classifier.balance) == (1.0, True)
     np.testing.assert_array_equal(model.scores(TEST[0]), scores)
 
 
@@ -518,7 +522,7 @@ def test_images_and_labels_come_in_whatever_gives_them_one_by_one(make, tmp_path
     assert model.counts_ == expected.counts_
     assert_same_sums(model, expected)
     np.testing.assert_array_equal(model.predict(kind(paths)), expected.predict(images))
-    assert len(model.answer(kind(paths)).kept) == len(images)
+    assert len(model.predictions(kind(paths)).kept) == len(images)
     model.forget(kind(paths[:2]), kind(labels[:2]))
     assert sum(model.counts_.values()) == len(images) - 2
     assert make((tmp_path.glob("*.png"), np.array(labels)), lam="search").counts_ == expected.counts_
@@ -566,7 +570,7 @@ def test_contents_of_files_are_learned_as_the_files_are(nano, tmp_path):
     for sources in encodings(tmp_path, images):
         models.append(LayUP(nano, k=K, lam=1.0, cache=False, workers=2))
         models[-1].learn(sources, labels)
-        assert models[-1].lessons == models[0].lessons
+        assert models[-1].batches == models[0].batches
         assert_same_sums(models[-1], models[0])
         assert models[-1].predict(sources[:2]).tolist() == models[0].predict(images[:2]).tolist()
 
@@ -750,7 +754,7 @@ def test_merged_equals_joint_in_either_order(nano, kind):
     one, other = taught(FIRST).merge(taught(SECOND)), taught(SECOND).merge(taught(FIRST))
     for merged in (one, other):
         assert_same_sums(merged, joint)
-        assert len(merged.lessons) == 2
+        assert len(merged.batches) == 2
     np.testing.assert_allclose(one.scores(TEST[0]), other.scores(TEST[0]), atol=1e-9)
     if kind is LayUP:
         assert one.lambda_ == other.lambda_ == taught(FIRST).lambda_  # that of the eleven images
@@ -783,7 +787,7 @@ def test_merging_models_of_different_rules_keeps_ones_own(make, mine, others):
     a, b = make(lesson({0: 5, 1: 5}), lam=mine), make(lesson({2: 5, 3: 5}), lam=others)
     before = a.lambda_
     a.merge(b)
-    assert a.lam == mine
+    assert a.classifier.lam == mine
     assert a.lambda_ == before or mine == "gcv"
     assert_same_sums(a, make(lesson({0: 5, 1: 5, 2: 5, 3: 5})))
 
@@ -801,7 +805,7 @@ def test_merging_refuses_what_does_not_fit_and_says_why(nano, make):
     for stranger, why in (
         (foreign, f"backbones.*{nano.fingerprint[:12]}.*{other.fingerprint[:12]}"),
         (make(SECOND, k=3), r"layers \(k\): 2 and 3"),
-        (nearest, "methods: layup and laynmc"),
+        (nearest, "classifiers: ridge and nearest mean"),
     ):
         with pytest.raises(MismatchError, match=why):
             model.merge(stranger)
@@ -815,7 +819,7 @@ def test_merging_refuses_what_does_not_fit_and_says_why(nano, make):
 def family(make, tmp_path):
     """A base, and two models grown from it: (base, left, right)."""
     make(FIRST).save(tmp_path / "base.layup")
-    base, left, right = (LayUP.load(tmp_path / "base.layup") for _ in range(3))
+    base, left, right = (load(tmp_path / "base.layup") for _ in range(3))
     left.learn(*SECOND)
     right.learn(*lesson({8: 4, 1: 2}, start=40))
     return base, left, right
@@ -824,27 +828,27 @@ def family(make, tmp_path):
 def test_shared_lessons_do_not_count_twice(make, family):
     base, left, right = family
     before = snapshot(left)
-    with pytest.raises(MismatchError, match=r"share 1 of their lessons.*base"):
+    with pytest.raises(MismatchError, match=r"share 1 of their batches.*base"):
         left.merge(right)
     assert_unchanged(left, before)
     each_once = make(FIRST, SECOND, lesson({8: 4, 1: 2}, start=40))
     left.merge(right, base)
     assert_same_sums(left, each_once)
-    assert len(left.lessons) == len(set(left.lessons)) == 3
+    assert len(left.batches) == len(set(left.batches)) == 3
     np.testing.assert_allclose(left.scores(TEST[0]), each_once.scores(TEST[0]), atol=1e-4)
 
 
 def test_merging_over_a_base_is_symmetric(family, tmp_path):
     base, left, right = family
     left.save(tmp_path / "left.layup")
-    one = LayUP.load(tmp_path / "left.layup").merge(right, base)
+    one = load(tmp_path / "left.layup").merge(right, base)
     other = right.merge(left, base)
     assert_same_sums(one, other)
 
 
 def test_three_models_of_one_base(make, family, tmp_path):
     base, left, right = family
-    third = LayUP.load(tmp_path / "base.layup")
+    third = load(tmp_path / "base.layup")
     third.learn(*lesson({5: 3}))
     left.merge(right, base).merge(third, base)
     assert_same_sums(left, make(FIRST, SECOND, lesson({8: 4, 1: 2}, start=40), lesson({5: 3})))
@@ -854,7 +858,7 @@ def test_a_wrong_base_is_refused(make, family):
     base, left, right = family
     before = snapshot(left)
     for wrong in (make(SECOND), left, right):
-        with pytest.raises(MismatchError, match="base must hold just the lessons that both"):
+        with pytest.raises(MismatchError, match="base must hold just the batches that both"):
             left.merge(right, wrong)
         assert_unchanged(left, before)
     stranger = make(lesson({8: 2}))
@@ -867,20 +871,20 @@ def test_the_same_lesson_is_known_again_on_another_machine(make, family):
     """Lessons are known by their images and labels, in whatever order: so a base can be made anew."""
     base, left, right = family
     again = make((FIRST[0][::-1], FIRST[1][::-1]))
-    assert again.lessons == base.lessons
-    with pytest.raises(MismatchError, match="share 1 of their lessons"):
+    assert again.batches == base.batches
+    with pytest.raises(MismatchError, match="share 1 of their batches"):
         make(FIRST).merge(again)
     assert_same_sums(left.merge(right, again), make(FIRST, SECOND, lesson({8: 4, 1: 2}, start=40)))
     relabelled = make((FIRST[0], [*FIRST[1][:-1], "other"]))
-    assert relabelled.lessons != base.lessons
+    assert relabelled.batches != base.batches
 
 
 def test_a_lesson_learned_twice_is_two_lessons(make):
     twice, once = make(FIRST, FIRST), make(FIRST)
-    assert twice.lessons == once.lessons * 2
+    assert twice.batches == once.batches * 2
     other = make(FIRST, SECOND)
     assert_same_sums(twice.merge(other, once), make(FIRST, FIRST, SECOND))
-    assert len(twice.lessons) == 3
+    assert len(twice.batches) == 3
 
 
 def test_both_forgot_the_same_images(make, family):
@@ -907,7 +911,7 @@ def test_overlapping_forgettings_cannot_be_merged(make):
 
 
 def test_misspelt_options_are_refused():
-    with pytest.raises(TypeError, match=r"LayUP\(\) got an unexpected keyword argument 'lamda'"):
+    with pytest.raises(TypeError, match=r"ImageModel\(\) got an unexpected keyword argument 'lamda'"):
         LayUP("vit-nano", lamda="gcv")
 
 
@@ -934,11 +938,15 @@ def test_a_model_cannot_be_merged_with_itself(make):
 def test_saved_and_loaded_answers_are_equal(make, tmp_path, lam, balance):
     model = make(FIRST, SECOND, lam=lam, balance=balance)
     model.save(tmp_path / "m.layup")
-    loaded = LayUP.load(tmp_path / "m.layup")
+    loaded = load(tmp_path / "m.layup")
     # A searched model has its weights from the search, a loaded one solves for them.
     np.testing.assert_allclose(loaded.scores(TEST[0]), model.scores(TEST[0]), rtol=1e-8, atol=1e-10)
     assert loaded.predict(TEST[0]).tolist() == model.predict(TEST[0]).tolist()
-    assert (loaded.lam, loaded.balance, loaded.k) == (lam, balance, K)
+    assert (loaded.classifier.lam, loaded.classifier.balance, loaded.features) == (
+        lam,
+        balance,
+        LastLayers(K),
+    )
     assert snapshot(loaded)[:2] == snapshot(model)[:2]
     assert loaded.lambda_ == model.lambda_
 
@@ -948,25 +956,24 @@ def test_nearest_means_are_saved_too(nano, kind, tmp_path):
     model = kind(nano)
     model.learn(*FIRST)
     model.save(tmp_path / "m.layup")
-    loaded = kind.load(tmp_path / "m.layup")
+    loaded = load(tmp_path / "m.layup")
     np.testing.assert_array_equal(loaded.scores(TEST[0]), model.scores(TEST[0]))
-    with pytest.raises(MismatchError, match=f"'{kind.method}' model, not a 'layup'"):
-        LayUP.load(tmp_path / "m.layup")
+    assert (loaded.features, loaded.classifier.kind) == (model.features.resolved(nano), "nearest mean")
 
 
 def test_learning_goes_on_after_loading(make, tmp_path):
     make(FIRST).save(tmp_path / "m.layup")
-    loaded = LayUP.load(tmp_path / "m.layup")
+    loaded = load(tmp_path / "m.layup")
     loaded.learn(*SECOND)
     loaded.save(tmp_path / "m.layup")
-    assert_same_sums(LayUP.load(tmp_path / "m.layup"), make(FIRST, SECOND))
+    assert_same_sums(load(tmp_path / "m.layup"), make(FIRST, SECOND))
 
 
 def test_a_searched_lambda_survives_loading_and_forgetting(make, tmp_path):
     model = make(lesson({0: 8, 1: 8}), lam="search")
     model.classifier_.adopt(model.statistics_, 0.1)
     model.save(tmp_path / "m.layup")
-    loaded = LayUP.load(tmp_path / "m.layup")
+    loaded = load(tmp_path / "m.layup")
     assert loaded.lambda_ == 0.1
     loaded.forget(*lesson({0: 2}))
     assert loaded.lambda_ == 0.1
@@ -974,7 +981,7 @@ def test_a_searched_lambda_survives_loading_and_forgetting(make, tmp_path):
 
 def test_an_empty_model_can_be_saved(make, tmp_path):
     make().save(tmp_path / "m.layup")
-    loaded = LayUP.load(tmp_path / "m.layup")
+    loaded = load(tmp_path / "m.layup")
     assert loaded.classes_ == []
     loaded.learn(*FIRST)
     assert_same_sums(loaded, make(FIRST))
@@ -983,10 +990,10 @@ def test_an_empty_model_can_be_saved(make, tmp_path):
 def test_files_are_merged_without_a_network(make, tmp_path, no_network):
     for file, each in (("a", FIRST), ("b", SECOND)):
         make(each).save(tmp_path / file)
-    merged = LayUP.load(tmp_path / "a").merge(LayUP.load(tmp_path / "b"))
+    merged = load(tmp_path / "a").merge(load(tmp_path / "b"))
     merged.configure(lam=3.0)
     merged.save(tmp_path / "c")
-    assert_same_sums(LayUP.load(tmp_path / "c"), make(FIRST, SECOND))
+    assert_same_sums(load(tmp_path / "c"), make(FIRST, SECOND))
     with pytest.raises(AssertionError, match="a backbone was loaded"):
         merged.predict(TEST[0])
 
@@ -995,7 +1002,7 @@ def test_a_file_knows_how_its_backbone_was_made(tmp_path):
     model = LayUP(load_backbone("bundled", input_size=64), 1, 1.0)
     model.learn(crops(2), ["a", "b"])
     model.save(tmp_path / "m.layup")
-    loaded = LayUP.load(tmp_path / "m.layup")
+    loaded = load(tmp_path / "m.layup")
     np.testing.assert_array_equal(loaded.scores(crops(3)), model.scores(crops(3)))
     assert loaded.backbone_.preprocessing.size == (64, 64)
 
@@ -1004,9 +1011,9 @@ def test_a_file_knows_how_its_backbone_was_made(tmp_path):
 def test_a_model_in_float32_stays_so(make, tmp_path, lam):
     model = make(FIRST, lam=lam, precision="float32")
     model.save(tmp_path / "m.layup")
-    loaded = LayUP.load(tmp_path / "m.layup")
+    loaded = load(tmp_path / "m.layup")
     np.testing.assert_array_equal(loaded.scores(TEST[0]), model.scores(TEST[0]))
-    assert (loaded.precision, loaded.lambda_) == ("float32", model.lambda_)
+    assert (loaded.classifier.precision, loaded.lambda_) == ("float32", model.lambda_)
     model.learn(*SECOND)
     loaded.learn(*SECOND)
     np.testing.assert_array_equal(loaded.scores(TEST[0]), model.scores(TEST[0]))
@@ -1035,14 +1042,14 @@ def test_a_changed_backbone_is_refused(make, tmp_path, monkeypatch):
         backbone.refresh()
         return backbone
 
-    monkeypatch.setattr(layup.model.image_model, "load_backbone", changed)
+    monkeypatch.setattr(layup.model.network, "load_backbone", changed)
     for use in (
         lambda model: model.predict(TEST[0]),
         lambda model: model.learn(*SECOND),
         lambda model: model.forget(*FIRST),
     ):
         with pytest.raises(MismatchError, match=r"'vit-nano'.*fingerprint.*differ"):
-            use(LayUP.load(tmp_path / "m.layup"))
+            use(load(tmp_path / "m.layup"))
 
 
 def test_a_network_of_ones_own_is_asked_for_again(tmp_path):
@@ -1052,16 +1059,16 @@ def test_a_network_of_ones_own_is_asked_for_again(tmp_path):
     model = LayUP(own, 2, 1.0)
     model.learn(*FIRST)
     model.save(tmp_path / "m.layup")
-    unaided = LayUP.load(tmp_path / "m.layup")
+    unaided = load(tmp_path / "m.layup")
     assert unaided.counts_ == model.counts_
     unaided.save(tmp_path / "copy.layup")
     for path in ("m.layup", "copy.layup"):
         with pytest.raises(MismatchError, match=r"'Sequential'.*backbone=Backbone\.from_module"):
-            LayUP.load(tmp_path / path).predict(TEST[0])
-        again = LayUP.load(tmp_path / path, backbone=own)
+            load(tmp_path / path).predict(TEST[0])
+        again = load(tmp_path / path, backbone=own)
         np.testing.assert_array_equal(again.scores(TEST[0]), model.scores(TEST[0]))
     with pytest.raises(MismatchError, match="fingerprint"):
-        LayUP.load(tmp_path / "m.layup", backbone=load_backbone("vit-nano")).predict(TEST[0])
+        load(tmp_path / "m.layup", backbone=load_backbone("vit-nano")).predict(TEST[0])
 
 
 def test_weights_may_move_but_not_change(tmp_path):
@@ -1075,20 +1082,19 @@ def test_weights_may_move_but_not_change(tmp_path):
     model.save(tmp_path / "m.layup")
     first.rename(moved)
     with pytest.raises(StorageError, match=r"no file .*w\.safetensors"):
-        LayUP.load(tmp_path / "m.layup", allow_backbone=True).predict(TEST[0])
-    found = LayUP.load(tmp_path / "m.layup", weights=moved)
+        load(tmp_path / "m.layup", allow_backbone=True).predict(TEST[0])
+    found = load(tmp_path / "m.layup", weights=moved)
     np.testing.assert_array_equal(found.scores(TEST[0]), model.scores(TEST[0]))
     found.save(tmp_path / "m.layup")
-    again = LayUP.load(tmp_path / "m.layup", allow_backbone=True)
+    again = load(tmp_path / "m.layup", allow_backbone=True)
     np.testing.assert_array_equal(again.scores(TEST[0]), model.scores(TEST[0]))
     with pytest.raises(MismatchError, match="fingerprint"):
-        LayUP.load(tmp_path / "m.layup", weights=other).predict(TEST[0])
+        load(tmp_path / "m.layup", weights=other).predict(TEST[0])
 
 
 def test_what_a_file_says(make, tmp_path, nano):
     make(FIRST).save(tmp_path / "m.layup")
     header = storage.read_header(tmp_path / "m.layup", "model")
-    assert header["method"] == "layup"
     assert header["backbone"] == {
         "name": "vit-nano",
         "spec": nano.spec,
@@ -1096,7 +1102,9 @@ def test_what_a_file_says(make, tmp_path, nano):
         "depth": 12,
         "engine": "eager",
     }
-    assert header["settings"] == {"k": 2, "lam": 1.0, "balance": True, "precision": "float64"}
+    assert header["features"] == {"kind": "last layers", "k": 2}
+    assert header["classifier"] == {"kind": "ridge", "lam": 1.0, "balance": True, "precision": "float64"}
+    assert header["chosen"] == {"lambda": 1.0}
     assert header["labels"] == [name(0), name(1)]
     assert header["counts"] == [6, 5]
     assert header["versions"]["torch"] == torch.__version__
@@ -1122,8 +1130,8 @@ def test_a_model_keeps_the_engine_that_learned(tmp_path):
     model.learn(*SECOND)
     model.save(tmp_path / "m.layup")
     assert storage.read_header(tmp_path / "m.layup", "model")["backbone"]["engine"] == "folded"
-    loaded = LayUP.load(tmp_path / "m.layup", backbone=conv_net("eager"), cache=False)
-    assert (loaded.engine, loaded.backbone_.engine) == ("folded", "folded")
+    loaded = load(tmp_path / "m.layup", backbone=conv_net("eager"), cache=False)
+    assert (loaded.network.engine, loaded.backbone_.engine) == ("folded", "folded")
     np.testing.assert_array_equal(loaded.scores(TEST[0]), model.scores(TEST[0]))
     loaded.forget(*SECOND)
     np.testing.assert_allclose(loaded.statistics_.gram, before, rtol=1e-12)
@@ -1133,7 +1141,7 @@ def test_a_file_names_an_engine_that_is_loaded_with_its_backbone(tmp_path):
     model = LayUP(load_backbone("vit-nano", engine="folded"), K, 1.0)
     model.learn(*FIRST)
     model.save(tmp_path / "m.layup")
-    assert LayUP.load(tmp_path / "m.layup").backbone_.engine == "folded"
+    assert load(tmp_path / "m.layup").backbone_.engine == "folded"
 
 
 def test_an_adapted_model_keeps_its_engine(tmp_path):
@@ -1141,7 +1149,7 @@ def test_an_adapted_model_keeps_its_engine(tmp_path):
     model = LayUP(conv_net("folded"), k=2, lam=1.0, adapter=session)
     model.learn(*FIRST)
     model.save(tmp_path / "m.layup")
-    loaded = LayUP.load(tmp_path / "m.layup", backbone=conv_net("eager"), cache=False)
+    loaded = load(tmp_path / "m.layup", backbone=conv_net("eager"), cache=False)
     assert model.backbone_.engine == loaded.backbone_.engine == "folded"
     np.testing.assert_array_equal(loaded.scores(TEST[0]), model.scores(TEST[0]))
 
@@ -1158,22 +1166,22 @@ def test_models_of_two_engines_are_merged_with_a_warning(caplog):
         mixed = taught("eager", FIRST).merge(taught("folded", SECOND))
     assert len(caplog.messages) == 1
     assert "'eager' and 'folded'" in caplog.messages[0]
-    assert mixed.engine == "eager"
+    assert mixed.network.engine == "eager"
     np.testing.assert_allclose(mixed.scores(TEST[0]), same.scores(TEST[0]), rtol=1e-3, atol=1e-4)
 
 
 def test_files_that_cannot_be_loaded(make, tmp_path):
     path = tmp_path / "m.layup"
     with pytest.raises(StorageError, match="No such file"):
-        LayUP.load(path)
+        load(path)
     make(FIRST).save(path)
     whole = path.read_bytes()
     path.write_bytes(whole[:-100])
     with pytest.raises(DamagedFileError):
-        LayUP.load(path)
+        load(path)
     make(FIRST).statistics_.save(path)
     with pytest.raises(StorageError, match="kind 'statistics'"):
-        LayUP.load(path)
+        load(path)
 
 
 def test_a_failed_save_leaves_the_old_file(make, tmp_path, monkeypatch):
@@ -1213,13 +1221,13 @@ def test_the_first_lesson_tunes_the_backbone_and_no_later_one_does(nano, make):
     before = nano.fingerprint
     model = make(FIRST, adapter=BRIEF)
     tuned = model.backbone_.fingerprint
-    assert model.adapted
+    assert model.network.adapted
     assert tuned != before
     model.learn(*SECOND)
     assert model.backbone_.fingerprint == tuned
     assert model.counts_ == make(FIRST, SECOND).counts_
     assert nano.fingerprint == before
-    assert not make(FIRST).adapted
+    assert not make(FIRST).network.adapted
 
 
 def test_the_sums_are_of_the_tuned_features_of_all_images_held_out_ones_too(nano, make):
@@ -1235,7 +1243,7 @@ def test_the_sums_are_of_the_tuned_features_of_all_images_held_out_ones_too(nano
 def test_every_model_can_be_adapted(nano, kind):
     model = kind(nano, adapter=BRIEF)
     model.learn(*FIRST)
-    assert model.adapted
+    assert model.network.adapted
 
 
 @pytest.mark.parametrize("adapter", ["adaptformer", "ssf", "vpt", "lora", "full", "auto"])
@@ -1243,14 +1251,14 @@ def test_adapters_are_saved_with_the_sums(nano, adapter, tmp_path):
     model = LayUP("vit-nano", K, 1.0, adapter=FirstSession(adapter, epochs=1), cache=False)
     model.learn(*FIRST)
     model.save(tmp_path / "m.layup")
-    loaded = LayUP.load(tmp_path / "m.layup", cache=False)
+    loaded = load(tmp_path / "m.layup", cache=False)
     np.testing.assert_array_equal(loaded.scores(TEST[0]), model.scores(TEST[0]))
     assert loaded.backbone_.fingerprint == model.backbone_.fingerprint
     assert loaded.backbone_.record == model.backbone_.record
     loaded.learn(*SECOND)
     assert loaded.backbone_.fingerprint == model.backbone_.fingerprint
     loaded.save(tmp_path / "n.layup")
-    again = LayUP.load(tmp_path / "n.layup", cache=False)
+    again = load(tmp_path / "n.layup", cache=False)
     np.testing.assert_array_equal(again.scores(TEST[0]), loaded.scores(TEST[0]))
 
 
@@ -1259,7 +1267,7 @@ def test_presets_change_how_images_are_read_and_files_remember_it(tmp_path):
     model.learn(*FIRST)
     assert model.backbone_.preprocessing.mean == (0.0, 0.0, 0.0)
     model.save(tmp_path / "m.layup")
-    loaded = LayUP.load(tmp_path / "m.layup", cache=False)
+    loaded = load(tmp_path / "m.layup", cache=False)
     assert loaded.backbone_.preprocessing == model.backbone_.preprocessing
     np.testing.assert_array_equal(loaded.scores(TEST[0]), model.scores(TEST[0]))
 
@@ -1270,13 +1278,13 @@ def test_a_tuned_file_is_saved_and_merged_without_a_network(make, tmp_path, monk
     second.learn(*SECOND)
     first.save(tmp_path / "a.layup")
     second.save(tmp_path / "b.layup")
-    monkeypatch.setattr(layup.model.image_model, "load_backbone", None)
-    merged = LayUP.load(tmp_path / "a.layup")
-    with pytest.raises(MismatchError, match="share 1 of their lessons"):
-        merged.merge(LayUP.load(tmp_path / "b.layup"))
+    monkeypatch.setattr(layup.model.network, "load_backbone", None)
+    merged = load(tmp_path / "a.layup")
+    with pytest.raises(MismatchError, match="share 1 of their batches"):
+        merged.merge(load(tmp_path / "b.layup"))
     merged.save(tmp_path / "c.layup")
     monkeypatch.undo()
-    np.testing.assert_array_equal(LayUP.load(tmp_path / "c.layup").scores(TEST[0]), first.scores(TEST[0]))
+    np.testing.assert_array_equal(load(tmp_path / "c.layup").scores(TEST[0]), first.scores(TEST[0]))
 
 
 def test_models_tuned_differently_cannot_be_merged(make):
@@ -1288,10 +1296,10 @@ def test_models_tuned_differently_cannot_be_merged(make):
 
 def test_a_wish_for_an_adapter_is_saved_before_anything_is_learned(tmp_path):
     LayUP("vit-nano", K, 1.0, adapter=BRIEF).save(tmp_path / "m.layup")
-    model = LayUP.load(tmp_path / "m.layup")
-    assert not model.adapted
+    model = load(tmp_path / "m.layup")
+    assert not model.network.adapted
     model.learn(*FIRST)
-    assert model.adapted
+    assert model.network.adapted
     assert model.backbone_.adapter == BRIEF.adapter
 
 
@@ -1300,11 +1308,11 @@ def test_a_first_session_that_fails_leaves_the_model_as_it_was(nano, make):
     model = make(adapter=BRIEF)
     with pytest.raises(InputError, match="one class alone"):
         model.learn(*one_class)
-    assert not model.adapted
+    assert not model.network.adapted
     diverging = make(adapter=FirstSession("lora", learning_rate=1e30))
     with pytest.raises(DivergedError, match="diverged in epoch 1"):
         diverging.learn(*FIRST)
-    assert not diverging.adapted
+    assert not diverging.network.adapted
     assert diverging.backbone_ is nano
     assert diverging.classes_ == []
 
@@ -1312,7 +1320,7 @@ def test_a_first_session_that_fails_leaves_the_model_as_it_was(nano, make):
 def test_a_first_lesson_that_fails_after_tuning_is_tuned_anew(make, monkeypatch):
     model = make(adapter=BRIEF)
     with monkeypatch.context() as patch:
-        patch.setattr(LayUP, "_visit", None)
+        patch.setattr(ImageModel, "_visit", None)
         with pytest.raises(TypeError):
             model.learn(*FIRST)
     model.learn(*SECOND)
@@ -1326,7 +1334,7 @@ def test_unknown_adapters_are_refused_at_once():
 
 
 def test_settings_that_cannot_be_are_refused_before_tuning(nano, monkeypatch):
-    monkeypatch.setattr(layup.model.image_model, "adapt", None)
+    monkeypatch.setattr(layup.model.network, "adapt", None)
     for settings in ({"k": 99}, {"lam": "serch"}, {"lam": -1.0}):
         with pytest.raises(InputError):
             LayUP(nano, adapter=BRIEF, **settings).learn(*FIRST)
@@ -1341,7 +1349,7 @@ def test_a_backbone_that_was_tuned_is_not_tuned_again(nano):
 def test_a_model_that_is_yet_to_be_tuned_cannot_be_merged(make):
     due = make(adapter=BRIEF)
     for one, other in ((due, make(FIRST)), (make(FIRST), due)):
-        with pytest.raises(InputError, match="cannot be merged before its first lesson"):
+        with pytest.raises(InputError, match="cannot be merged before its first batch"):
             one.merge(other)
 
 
@@ -1367,11 +1375,11 @@ def test_a_lesson_that_would_not_fit_is_refused_before_an_image_is_read(nano, se
     model = LayUP(nano, k=12, lam="search", **settings)
     with pytest.raises(
         NotEnoughMemoryError,
-        match=r"This lesson would take about .* What would fit: k = 9, or precision = float32",
+        match=r"This batch would take about .* What would fit: k = 9, or precision = float32",
     ) as caught:
         model.learn(Unread(5000), ["a", "b"] * 2500)
     assert "lam" not in str(caught.value)  # which would not be enough
-    assert (model.classes_, model.lessons) == ([], [])
+    assert (model.classes_, model.batches) == ([], [])
     with pytest.raises(AssertionError, match="an image was read"):
         LayUP(nano, k=9, lam="search").learn(Unread(5000), ["a", "b"] * 2500)
 
@@ -1386,9 +1394,9 @@ def test_what_cannot_be_chosen_is_not_advised(nano, monkeypatch):
 @pytest.mark.parametrize("known", [None, 10_000])
 def test_a_forecast_is_that_of_the_sums(make, known):
     model = make(FIRST, lam="search", k=2)
-    counted = learning(256, 5, 100, known=11 if known is None else known, searched=True)
-    assert model.forecast(100, 5, known) == counted
-    assert make(FIRST, lam="gcv", k=2).forecast(100, 5) == learning(256, 5, 100, searched=False)
+    searching = search_values(256, 5, 100, known=11 if known is None else known)
+    assert model.forecast(100, 5, known) == forecast_learning(256, 5, 100, search=searching)
+    assert make(FIRST, lam="gcv", k=2).forecast(100, 5) == forecast_learning(256, 5, 100)
 
 
 def test_a_lesson_that_waits_on_the_disk_is_learned_alike(make, monkeypatch):

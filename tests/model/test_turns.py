@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from layup import FeatureCache, LayUP, load_backbone
-from layup.model.turns import Turn, all_turns, in_turn, made_once
+from layup import FeatureCache, ImageModel, LayUP, load, load_backbone
+from layup.model.turns import Turn, all_turns, in_turn
 from photos import lesson
 
 THREADS = 4
@@ -28,7 +28,6 @@ class Slow:
     def __init__(self) -> None:
         self.turn = Turn()
         self.count = 0
-        self.made = 0
 
     @in_turn
     def add(self) -> None:
@@ -40,12 +39,6 @@ class Slow:
     def add_twice(self) -> None:
         self.add()
         self.add()
-
-    @made_once
-    def part(self) -> object:
-        time.sleep(0.01)
-        self.made += 1
-        return object()
 
 
 def in_threads(*works: Callable[[], object]) -> list[object]:
@@ -70,13 +63,6 @@ def test_calls_do_not_come_between_each_other() -> None:
     slow = Slow()
     in_threads(*[slow.add_twice] * 8)
     assert slow.count == 16
-
-
-def test_a_part_is_made_once() -> None:
-    slow = Slow()
-    parts = in_threads(*[lambda: slow.part] * 8)
-    assert slow.made == 1
-    assert len({id(part) for part in parts}) == 1
 
 
 def test_several_objects_are_held_in_one_order_so_that_nobody_waits_for_ever() -> None:
@@ -110,7 +96,7 @@ def often() -> Iterator[None]:
     sys.setswitchinterval(before)
 
 
-def learn_all(model: LayUP, lessons: list[tuple[list[np.ndarray], list[str]]]) -> None:
+def learn_all(model: ImageModel, lessons: list[tuple[list[np.ndarray], list[str]]]) -> None:
     for images, labels in lessons:
         model.learn(images, labels)
 
@@ -141,7 +127,7 @@ def test_predicting_and_saving_beside_learning(tmp_path: Path) -> None:
         for _ in range(10):
             assert set(one.predict(images).tolist()) <= {*one.classes_}
             one.save(tmp_path / "m.layup")
-            assert LayUP.load(tmp_path / "m.layup").counts_.keys() <= {*one.classes_}
+            assert load(tmp_path / "m.layup").counts_.keys() <= {*one.classes_}
 
     in_threads(lambda: [one.learn(*each) for each in more], predict, predict)
     assert sum(one.counts_.values()) == 8 + 3 * len(more)
@@ -170,4 +156,4 @@ def test_merging_beside_learning_in_both_directions(tmp_path: Path) -> None:
     )
     assert one.statistics_.total == 3 * 30
     for model in (one, *(taker for part in takers for taker in part)):
-        assert model.statistics_.total == 3 * len(model.lessons)  # all of a lesson, or nothing
+        assert model.statistics_.total == 3 * len(model.batches)  # all of a lesson, or nothing

@@ -88,6 +88,11 @@ class AdaptedBackbone(Backbone):
             ) from error
 
     @property
+    def frozen(self) -> Backbone:
+        """The backbone that was adapted."""
+        return self.base
+
+    @property
     def tuned_values(self) -> int:
         """How many numbers are tuned."""
         return sum(value.numel() for value in self.state().values())

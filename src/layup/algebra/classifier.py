@@ -6,36 +6,45 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.metrics.pairwise import cosine_similarity, euclidean_distances
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from layup.algebra import held_out_search, lambda_search
 from layup.algebra.held_out_search import search_lambda_by_error
 from layup.algebra.lambda_search import search_lambda
+from layup.algebra.parameters import KINDS, LAMBDA_RULES, METRICS
 from layup.algebra.recursive import Stream
 from layup.algebra.ridge import FIRST_LAMBDA, Solution, eigenpairs
-from layup.algebra.statistics import ClassSums, Floats, GramStatistics, require_summable, united
+from layup.algebra.statistics import (
+    ClassSums,
+    Floats,
+    GramStatistics,
+    require_precision,
+    require_summable,
+    united,
+)
 from layup.errors import InputError
 from layup.registry import unknown_name
+from layup.schema import TRUTH, Rule
 
 FEW = 64
 """Samples of a lesson that may be streamed: more are as well learned by solving once."""
 TURNS = 2
 """How often a solution must have been outdated by a few samples: what streaming takes to begin pays then."""
-LAMBDA_RULES = ("search", "gcv")
-METRICS = ("cosine", "euclidean")
 
 
 class SumsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """What classifiers made of sums share: `fit` is one `partial_fit`; only seen classes are predicted."""
 
-    sums: ClassVar[type[ClassSums]]
+    kind: ClassVar[str]
+    """Its entry in `KINDS`, and what a file calls it."""
     statistics_: Any
     declared_: list[Any]
 
@@ -52,7 +61,7 @@ class SumsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         with warnings.catch_warnings():  # a lesson of many classes with an image or two each is no regression
             warnings.simplefilter("ignore", UserWarning)
             check_classification_targets(labels)
-        self._check()
+        self.check()
         # What cannot be learned must change nothing, not even how many values a sample has.
         lesson = self.empty(x.shape[1]) if first else self.statistics_.empty()
         lesson.update(x, labels)
@@ -91,14 +100,77 @@ class SumsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def empty(self, layers: Mapping[str, int] | int) -> Any:
         """Sums of these layers, to begin with."""
-        return self.sums(layers)
+        return KINDS[self.kind].sums(layers)
 
     def adopt(self, statistics: Any) -> None:
         """Go on from these sums, which belong to this classifier from now on."""
-        self._check()
+        self.check()
         self.statistics_ = statistics
         self.n_features_in_ = statistics.dim
         self.declared_ = getattr(self, "declared_", [])
+
+    def adopt_merged(self, statistics: Any, other: Self) -> None:
+        """Go on from sums that include those of another classifier of the same kind."""
+        self.adopt(statistics)
+
+    def with_parameters(self, **parameters: Any) -> Self:
+        """A classifier with other parameters that goes on from the same sums."""
+        for name in parameters:
+            if name not in self.get_params():
+                raise unknown_name(f"parameter of a {self.kind} classifier", name, self.get_params())
+        changed: Self = clone(self).set_params(**parameters)
+        if getattr(changed, "precision", self.statistics_.precision) != self.statistics_.precision:
+            raise InputError(f"These sums are kept in {self.statistics_.precision}: that cannot be changed.")
+        changed._go_on_from(self)
+        return changed
+
+    def _go_on_from(self, other: Self) -> None:
+        self.adopt(other.statistics_)
+
+    # ---- what it is, as plain values
+
+    def parameters(self) -> dict[str, Any]:
+        """What it was made with, as JSON."""
+        allowed = KINDS[self.kind].parameters
+        return {name: _plain(value, allowed[name]) for name, value in self.get_params(deep=False).items()}
+
+    def chosen(self) -> dict[str, Any]:
+        """What it chose while it learned, beside the sums, as JSON."""
+        return {}
+
+    def in_force(self) -> dict[str, Any]:
+        """What predictions depend on beside the sums, as JSON: λ, if there is one."""
+        return {}
+
+    def state(self) -> tuple[dict[str, Any], ClassSums]:
+        """All that it is: plain values, and the sums."""
+        return {
+            "classifier": {"kind": self.kind, **self.parameters()},
+            "chosen": self.chosen(),
+        }, self.statistics_
+
+    @classmethod
+    def from_state(cls, header: Mapping[str, Any], sums: ClassSums) -> Self:
+        """The classifier that `state` gave, whose header was checked (`KINDS` says how)."""
+        made_with = {name: value for name, value in header["classifier"].items() if name != "kind"}
+        classifier = cls(**made_with)
+        classifier._restore(sums, header["chosen"])
+        return classifier
+
+    def _restore(self, sums: Any, chosen: Mapping[str, Any]) -> None:
+        self.adopt(sums)
+
+    # ---- what it takes
+
+    def solved_width(self, widths: Sequence[int]) -> int:
+        """The side of the largest matrix that is solved, of layers of these widths."""
+        return sum(widths)
+
+    def search_values(self, width: int, classes: int, samples: int, known: int) -> int:
+        """Values that a search on so many samples holds, with `known` ones in the sums; 0 if none."""
+        return 0
+
+    # ---- predicting
 
     @property
     def classes_(self) -> NDArray[Any]:
@@ -130,7 +202,7 @@ class SumsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "statistics_")
 
-    def _check(self) -> None:
+    def check(self) -> None:
         """Refuse impossible parameters: scikit-learn has this done when learning, not in `__init__`."""
         raise NotImplementedError
 
@@ -174,7 +246,7 @@ class RidgeClassifier(SumsClassifier):
     ['cat', 'dog']
     """
 
-    sums = GramStatistics
+    kind = "ridge"
     solution_: Solution
     stream_: Stream | None
     turns_: int
@@ -231,8 +303,33 @@ class RidgeClassifier(SumsClassifier):
         self.stream_ = None
         self.turns_ = 0
 
-    def _check(self) -> None:
+    def adopt_merged(self, statistics: GramStatistics, other: Self) -> None:
+        """Go on from sums that include another's. Of searched λ, that of whoever saw more samples stays."""
+        searched = [(one.statistics_.total, one.lambda_) for one in (self, other) if one.needs_samples]
+        self.adopt(statistics, max(searched)[1] if searched else None)
+
+    def _go_on_from(self, other: Self) -> None:
+        self.adopt(other.statistics_, other.lambda_ if self.needs_samples else None)
+
+    def chosen(self) -> dict[str, Any]:
+        """λ, where it was chosen by now."""
+        return {"lambda": self.solution_.lam}
+
+    def in_force(self) -> dict[str, Any]:
+        """λ."""
+        return {"lambda": self.lambda_}
+
+    def _restore(self, sums: Any, chosen: Mapping[str, Any]) -> None:
+        self.adopt(sums, None if chosen["lambda"] is None else float(chosen["lambda"]))
+
+    def search_values(self, width: int, classes: int, samples: int, known: int) -> int:
+        """Values that the search of λ holds."""
+        return lambda_search.search_values(width, classes, samples, known) if self.needs_samples else 0
+
+    def check(self) -> None:
+        """Refuse impossible parameters."""
         require_rule(self.lam)
+        require_precision(self.precision)
 
     def _search(
         self, x: NDArray[Any], labels: NDArray[Any], lesson: GramStatistics
@@ -270,15 +367,32 @@ class HeldOutRidgeClassifier(RidgeClassifier):
     (1e-08, ['a', 'b', 'c'])
     """
 
+    kind = "held-out ridge"
+
     def __init__(self, lam: float | str = "search", *, seed: int = 0, precision: str = "float64") -> None:
         super().__init__(lam, precision=precision)
         self.seed = seed
+
+    def search_values(self, width: int, classes: int, samples: int, known: int) -> int:
+        """Values that the search of λ holds."""
+        return held_out_search.search_values(width, samples) if self.needs_samples else 0
 
     def _search(
         self, x: NDArray[Any], labels: NDArray[Any], lesson: GramStatistics
     ) -> tuple[float, Floats | None] | None:
         found = search_lambda_by_error(x, labels, self.seed, precision=lesson.precision)
         return None if found is None else (found.best, None)
+
+
+def _plain(value: Any, allowed: Rule) -> Any:
+    """A parameter as JSON has it, whatever kind of number or truth somebody gave."""
+    if allowed is TRUTH:
+        return bool(value)
+    if isinstance(value, tuple | list):
+        return [_plain(each, allowed) for each in value]
+    if isinstance(value, Integral):
+        return int(value)
+    return float(value) if isinstance(value, Real) else value
 
 
 def require_rule(lam: float | str) -> None:
@@ -306,12 +420,13 @@ class NearestMeanClassifier(SumsClassifier):
     ['cat']
     """
 
-    sums = ClassSums
+    kind = "nearest mean"
 
     def __init__(self, metric: str = "cosine") -> None:
         self.metric = metric
 
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Refuse an unknown metric."""
         require_metric(self.metric)
 
     def _score(self, x: Floats) -> Floats:
@@ -347,7 +462,7 @@ class DiscriminantClassifier(SumsClassifier):
     ['cat', 'dog']
     """
 
-    sums = GramStatistics
+    kind = "discriminant"
     solution_: _Discriminant
 
     def __init__(self, lam: float = 1.0) -> None:
@@ -358,7 +473,12 @@ class DiscriminantClassifier(SumsClassifier):
         super().adopt(statistics)
         self.solution_ = _Discriminant(statistics, float(self.lam))
 
-    def _check(self) -> None:
+    def in_force(self) -> dict[str, Any]:
+        """λ, which it was made with."""
+        return {"lambda": float(self.lam)}
+
+    def check(self) -> None:
+        """Refuse what is no λ."""
         require_number(self.lam)
 
     def _score(self, x: Floats) -> Floats:

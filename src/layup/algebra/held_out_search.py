@@ -30,6 +30,11 @@ class ErrorSearch:
         return min(self.errors, key=lambda lam: (self.errors[lam], -lam))
 
 
+def search_values(width: int, samples: int) -> int:
+    """Values that the search holds: samples in their new order and rotated; K or G, and what it becomes."""
+    return 2 * samples * width + 3 * min(4 * samples // 5, width) ** 2
+
+
 def search_lambda_by_error(
     features: NDArray[Any],
     labels: NDArray[Any],

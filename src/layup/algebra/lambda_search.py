@@ -102,11 +102,22 @@ def search_lambda(
 
     `lesson` are the sums of the lesson, if they are at hand. With n samples of a lesson and N in all, costs
     2 m³ + 2 m² n operations for m = d, or N while that is less, and |grid|·(n/4 + C)·m a sample; in large
-    lessons four times 2 d³, and d² + |grid|·C·d a sample. `forecasts.searching` says what memory it takes.
+    lessons four times 2 d³, and d² + |grid|·C·d a sample. `search_values` says what memory it takes.
     """
     everything = {"": list(history.layers)}
     found = search_blocks(history, features, labels, everything, balance=balance, grid=grid, lesson=lesson)
     return found.get("")
+
+
+def search_values(width: int, classes: int, samples: int, known: int) -> int:
+    """Values that the search holds beside the sums (of `known` samples) and the samples."""
+    fold = samples / FOLDS
+    if fold > LARGE_FOLD * width:  # the sums of every fold, G without one and its factors; W of every λ
+        return 7 * width**2 + 2 * len(LAMBDAS) * classes * width
+    everything = known + samples
+    if everything - fold < width:  # G and its square root; all rows, and two copies; K and what it becomes
+        return 2 * width**2 + 2 * everything * width + 3 * everything**2
+    return 3 * width**2 + 2 * samples * width  # G, and what it becomes; samples, rotated and whitened
 
 
 def search_blocks(

@@ -215,6 +215,11 @@ class Backbone:
         """How many layers there are."""
         return len(self.layers)
 
+    @property
+    def frozen(self) -> Backbone:
+        """The network as it came, before any first session: itself, unless it was adapted."""
+        return self
+
     def last(self, k: int) -> tuple[str, ...]:
         """The names of the last k layers, shallow to deep.
 

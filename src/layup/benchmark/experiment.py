@@ -33,8 +33,8 @@ from layup.benchmark.metrics import per_class_accuracy
 from layup.benchmark.results import Record, Step, TaskFacts
 from layup.benchmark.scenarios import LentImages, Places, Scenario
 from layup.errors import DamagedFileError, InputError, LayupError, StorageError
+from layup.features import Reading
 from layup.memory import Forecast, require
-from layup.model import Reading
 from layup.registry import unknown_name
 from layup.tuning import PRESETS, FirstSession, preprocessed
 

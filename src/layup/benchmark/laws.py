@@ -28,8 +28,8 @@ from layup.benchmark.datasets import Dataset, Part
 from layup.benchmark.methods import Learner, Method, Report, Setup
 from layup.benchmark.scenarios import LentImages
 from layup.errors import BadImageError, InputError, TaskOverError
+from layup.features import Reading
 from layup.images import ImageSource, open_image
-from layup.model import Reading
 from layup.registry import unknown_name
 from layup.sampling import by_class
 

@@ -14,7 +14,7 @@ from layup.benchmark.methods import DepthsMethod, LayersMethod, Method, method_c
 from layup.benchmark.results import Record
 from layup.benchmark.scenarios import SHUFFLED, Scenario, scenario_of, usual_setting
 from layup.errors import InputError
-from layup.model import Reading
+from layup.features import Reading
 from layup.progress import progress_bar
 from layup.tuning import AUTO, FirstSession
 

@@ -30,10 +30,9 @@ from layup.progress import screen, shown
 from layup.tables import Table, to_rich
 
 if TYPE_CHECKING:
-    from layup.adapters import AdaptedBackbone
     from layup.benchmark import Record
     from layup.features import BadImage
-    from layup.model import Answers, LayUP
+    from layup.model import ImageModel, Predictions
 
 MANY = 40
 """Tables on a screen stop here; piped ones do not."""
@@ -160,10 +159,10 @@ def report_bad(bad: Sequence[BadImage], paths: Sequence[Path]) -> None:
         remark(f"  … and {len(bad) - MANY:,} more.")
 
 
-def predictions(paths: Sequence[Path], answers: Answers, style: str) -> None:
-    """One row an image; `style` is table, json or csv."""
-    classes, scores = answers.classes, answers.scores
-    rows = zip(paths, answers.labels, scores.tolist(), strict=True)
+def predictions(paths: Sequence[Path], found: Predictions, style: str) -> None:
+    """One row per image; `style` is table, json or csv."""
+    classes = found.classes
+    rows = zip(paths, found.labels, found.scores.tolist(), strict=True)
     if style == "json":
         print_json(
             [
@@ -185,20 +184,23 @@ def predictions(paths: Sequence[Path], answers: Answers, style: str) -> None:
         table(["image", "label", "score", "next best"], lines)
 
 
-def lesson(counts: Mapping[str, int], totals: Mapping[str, int], verb: str) -> None:
-    """What a lesson changed, class by class."""
+def changes(counts: Mapping[str, int], totals: Mapping[str, int], verb: str) -> None:
+    """What a batch changed, class by class."""
     rows = [[label, f"{count:,}", f"{totals.get(label, 0):,}"] for label, count in counts.items()]
     table(["class", verb, "now holds"], rows)
 
 
-def knowledge(path: Path, model: LayUP) -> None:
+def knowledge(path: Path, model: ImageModel) -> None:
     """What a model knows after a change, in a line."""
     classes, photos = len(model.classes_), sum(model.counts_.values())
-    lam = "λ follows from the sums" if model.lam == "gcv" else f"λ = {model.lambda_:g}"
+    chosen = model.classifier_.chosen()
+    lam = ""
+    if "lambda" in chosen:
+        lam = f"; {'λ follows from the sums' if chosen['lambda'] is None else f'λ = {model.lambda_:g}'}"
     knows = (
         f"{classes:,} class{'es' if classes != 1 else ''} from {photos:,} photo{'s' if photos != 1 else ''}"
     )
-    say(f"{path} now knows {knows}; {lam}.")
+    say(f"{path} now knows {knows}{lam}.")
 
 
 def accuracies(per_class: Mapping[str, float], sizes: Mapping[str, int]) -> None:
@@ -240,9 +242,9 @@ def share(k: int, depth: int) -> str:
     return f"{k} of {depth} layers ({whole_percent(k / depth)})"
 
 
-def adaptation(adapted: AdaptedBackbone, picture: Path) -> None:
+def adaptation(adapted: Mapping[str, Any], picture: Path) -> None:
     """What the first session did to the backbone, in a line."""
-    found = _adaptation(adapted.to_dict())
+    found = _adaptation(adapted)
     say(f"Adapted with {found['adapter']}; {found['first session']}. Picture: {picture}")
 
 
@@ -285,25 +287,27 @@ def information(header: Mapping[str, Any], path: Path) -> None:
     counts = dict(zip(header["labels"], header["counts"], strict=True))
     layers = [name for name, _ in header["layers"]]
     width = sum(width for _, width in header["layers"])
-    settings = header["settings"]
+    classifier, features = dict(header["classifier"]), dict(header["features"])
     values: dict[str, object] = {
         "file": f"{path} ({size_of(path.stat().st_size)})",
-        "method": header["method"],
+        "classifier": classifier["kind"],
+        "features": features.pop("kind"),
         "backbone": f"{header['backbone']['name']} (fingerprint {header['backbone']['fingerprint'][:12]})",
         "engine": header["backbone"]["engine"],
         "layers": f"{', '.join(layers)}; {width:,} values",
     }
     if adapted := header["backbone"].get("adapted"):
         values |= _adaptation(adapted)
-    if settings.get("k") is not None:
-        values["k"] = share(settings["k"], header["backbone"]["depth"])
-    if "lambda" in header:
-        chosen = "from the sums, when needed" if header["lambda"] is None else f"{header['lambda']:g}"
-        values["λ"] = f"{chosen} (rule: {settings['lam']})"
-    if "balance" in settings:
-        values["balance"] = "on" if settings["balance"] else "off"
+    if "k" in features:
+        values["k"] = share(features["k"], header["backbone"]["depth"])
+    if "lambda" in header["chosen"]:
+        lam = header["chosen"]["lambda"]
+        chosen = "from the sums, when needed" if lam is None else f"{lam:g}"
+        values["λ"] = f"{chosen} (rule: {classifier['lam']})"
+    if "balance" in classifier:
+        values["balance"] = "on" if classifier["balance"] else "off"
     values["learned"] = (
-        f"{sum(counts.values()):,} images of {len(counts):,} classes; lessons: {len(header['lessons'])}"
+        f"{sum(counts.values()):,} images of {len(counts):,} classes; batches: {len(header['batches'])}"
     )
     values["versions"] = ", ".join(f"{name} {number}" for name, number in header["versions"].items())
     facts(values)

@@ -26,7 +26,9 @@ from layup.errors import InputError, StorageError
 from layup.formats import duration, size_of
 
 if TYPE_CHECKING:
-    from layup.model import Answers, LayUP
+    from layup.backbones import Backbone
+    from layup.model import ImageModel, Predictions
+    from layup.tuning import FirstSession
 
 
 Photos = Annotated[
@@ -89,49 +91,33 @@ def learn(
     first call. That takes minutes to hours, and goes on where it stopped if the
     same command is given again.
     """
-    from layup.adapters import AdaptedBackbone
-    from layup.backbones import EAGER, full_name, load_backbone
-    from layup.benchmark import plots
     from layup.images import class_folders
-    from layup.model import LayUP
 
     session = first_session(adapt, preset=preset, epochs=epochs, learning_rate=learning_rate, seed=seed)
     paths, labels = class_folders(photos)
     with _held(to):
         checkpoint = to.with_name(f"{to.name}.adapting")
         if to.exists():
-            if session is not None:
-                raise InputError(
-                    f"'{to}' is a model already: what it has learned is sums of features, and tuning the "
-                    "network now would change every feature under them. Leave --adapt out, or start a new "
-                    "model with another --to."
-                )
+            wanted = {"backbone": backbone, "input_size": input_size, "k": k, "engine": engine}
             model = _loaded(to, weights, allow_backbone, no_cache, workers)
-            named = None if backbone is None else full_name(backbone)
-            wanted = {"backbone": named, "input_size": input_size, "k": k, "engine": engine}
-            _require_same(model, to, wanted)
+            _require_extendable(model, to, session, wanted)
         else:
-            network = load_backbone(
-                backbone or "bundled", weights=weights, input_size=input_size, engine=engine or EAGER
-            )
-            model = LayUP(network, k, adapter=session, cache=not no_cache, workers=workers)
-        model.configure(lam=number_or_rule(lam), balance=balance)
-        tuned_before = model.adapted
+            network = _network(backbone, weights, input_size, engine)
+            model = _new(network, k, session, no_cache, workers)
+        model.configure(**_given(lam=number_or_rule(lam), balance=balance))
+        tuned_before = model.network.adapted
         done = model.learn(paths, labels, strict=strict, checkpoint=checkpoint)
         model.save(to)
         storage.delete(checkpoint)  # only now is nothing lost with it
-    console.lesson(done.counts, model.counts_, "learned")
+    console.changes(done.counts, model.counts_, "learned")
     console.report_bad(done.bad, paths)
-    if model.lessons.count(done.id) > 1:
+    if model.batches.count(done.id) > 1:
         console.remark(
             "These very photos were learned before, and now count twice. `layup forget` undoes it."
         )
     console.knowledge(to, model)
-    if isinstance(model.backbone_, AdaptedBackbone) and not tuned_before:
-        picture = to.with_name(f"{to.stem}-adaptation.png")
-        record = model.backbone_.record
-        plots.first_session(picture, record["epochs"], record["kept"])
-        console.adaptation(model.backbone_, picture)
+    if model.network.adapted and not tuned_before:
+        _show_adaptation(model, to.with_name(f"{to.stem}-adaptation.png"))
 
 
 @app.command()
@@ -151,7 +137,7 @@ def predict(
     """Say what is on photos.
 
     layup predict m.layup a.jpg b.jpg
-    layup predict m.layup holiday/ --csv > answers.csv
+    layup predict m.layup holiday/ --csv > labels.csv
     layup predict m.layup a.jpg --json         a list with path, label, scores
     """
     from layup.images import find_images
@@ -163,11 +149,11 @@ def predict(
         if not path.exists():
             raise InputError(f"There is no file or folder '{path}'. Nothing was predicted.")
     paths = [file for path in images for file in (find_images(path) if path.is_dir() else [path])]
-    answers = loaded.answer(paths)
-    _require_usable(answers, paths, strict)
+    found = loaded.predictions(paths)
+    _require_usable(found, paths, strict)
     style = "json" if as_json else "csv" if as_csv else "table"
-    console.predictions([paths[i] for i in answers.kept], answers, style)
-    console.report_bad(answers.bad, paths)
+    console.predictions([paths[i] for i in found.kept], found, style)
+    console.report_bad(found.bad, paths)
 
 
 @app.command()
@@ -196,12 +182,13 @@ def evaluate(
         plots.require_ending(picture)
     paths, labels = class_folders(photos)
     loaded = _loaded(model, weights, allow_backbone, no_cache, workers)
-    answers = loaded.answer(paths)
-    _require_usable(answers, paths, strict)
-    truth = [labels[i] for i in answers.kept]
-    overall = metrics.accuracy(truth, answers.labels)
-    by_class = metrics.per_class_accuracy(truth, answers.labels)
+    found = loaded.predictions(paths)
+    _require_usable(found, paths, strict)
+    truth = [labels[i] for i in found.kept]
     drawn = picture or model.with_name(f"{model.stem}-confusion.png")
+    plots.confusion_matrix(drawn, *metrics.confusion(truth, found.labels))
+    overall = metrics.accuracy(truth, found.labels)
+    by_class = metrics.per_class_accuracy(truth, found.labels)
     if as_json:
         console.print_json(
             {"accuracy": overall, "images": len(truth), "per_class": by_class, "picture": str(drawn)}
@@ -209,13 +196,10 @@ def evaluate(
     else:
         console.accuracies(by_class, {label: truth.count(label) for label in by_class})
         console.say(f"Accuracy {overall:.3f} on {len(truth):,} photos.")
-    plots.confusion_matrix(drawn, *metrics.confusion(truth, answers.labels))
-    if not as_json:
         console.say(f"Confusion matrix: {drawn}")
-    unknown = sorted(set(truth) - set(loaded.classes_))
-    if unknown:
+    if unknown := sorted(set(truth) - set(loaded.classes_)):
         console.remark(f"Never learned, so always wrong: {', '.join(unknown)}.")
-    console.report_bad(answers.bad, paths)
+    console.report_bad(found.bad, paths)
 
 
 @app.command()
@@ -241,12 +225,12 @@ def forget(
         loaded = _loaded(model, weights, allow_backbone, no_cache, workers)
         done = loaded.forget(paths, labels, strict=strict)
         loaded.save(model)
-    console.lesson(done.counts, loaded.counts_, "forgotten")
+    console.changes(done.counts, loaded.counts_, "forgotten")
     console.report_bad(done.bad, paths)
     console.knowledge(model, loaded)
-    if loaded.lam != "gcv":
+    if loaded.classifier_.needs_samples:
         console.say(f"λ is kept: {loaded.lambda_:g}. What was forgotten may have had a part in choosing it.")
-    if loaded.adapted:
+    if loaded.network.adapted:
         console.remark(
             "The network was tuned to the first photos that this model learned: that cannot be un-learned. "
             "If these were among them, only a new model without them is rid of them altogether."
@@ -258,7 +242,7 @@ def merge(
     models: Annotated[list[Path], typer.Argument(help="Two or more .layup files.", metavar="MODELS")],
     to: Annotated[Path, typer.Option(help="Where to write the merged model.")],
     base: Annotated[
-        Path | None, typer.Option(help="The model from which all of them were grown, if they share lessons.")
+        Path | None, typer.Option(help="The model from which all of them were grown, if they share batches.")
     ] = None,
     lam: Lam = None,
     balance: Balance = None,
@@ -271,24 +255,24 @@ def merge(
 
     The second: a and b were both grown from old, so a + b − old is computed.
     """
-    from layup.model import LayUP, mixed_engines
+    from layup.model import load, mixed_engines
 
     if len(models) < 2:
         raise InputError(f"Merging takes at least two models, and here is {len(models)}.")
     with _held(to):
         if to.exists() and to not in models and not overwrite:
             raise InputError(f"'{to}' exists already. Give another --to, or --overwrite to replace it.")
-        merged, *others = (LayUP.load(path) for path in models)
-        ancestor = LayUP.load(base) if base else None
+        merged, *others = (load(path) for path in models)
+        ancestor = load(base) if base else None
         for other in others:
-            if (other.lam, other.balance) != (merged.lam, merged.balance):
+            if other.classifier.get_params() != merged.classifier.get_params():
                 console.remark(
                     "These models have different rules for λ or balance: the first one's are kept."
                 )
             merged.merge(other, ancestor)
             if mixture := mixed_engines(merged, other):
                 console.remark(mixture)
-        merged.configure(lam=number_or_rule(lam), balance=balance)
+        merged.configure(**_given(lam=number_or_rule(lam), balance=balance))
         merged.save(to)
     console.knowledge(to, merged)
 
@@ -423,34 +407,73 @@ def _held(path: Path) -> AbstractContextManager[None]:
 
 def _loaded(
     path: Path, weights: Path | None, allow_backbone: bool, no_cache: bool, workers: int | None
-) -> LayUP:
+) -> ImageModel:
     """The model in a file, to be used as the options say."""
+    from layup.model import load
+
+    return load(path, weights=weights, allow_backbone=allow_backbone, cache=not no_cache, workers=workers)
+
+
+def _network(name: str | None, weights: Path | None, input_size: int | None, engine: str | None) -> Backbone:
+    from layup.backbones import EAGER, load_backbone
+
+    return load_backbone(name or "bundled", weights=weights, input_size=input_size, engine=engine or EAGER)
+
+
+def _new(
+    network: Backbone, k: int | None, session: FirstSession | None, no_cache: bool, workers: int | None
+) -> ImageModel:
     from layup.model import LayUP
 
-    return LayUP.load(
-        path, weights=weights, allow_backbone=allow_backbone, cache=not no_cache, workers=workers
-    )
+    return LayUP(network, k, adapter=session, cache=not no_cache, workers=workers)
 
 
-def _require_same(model: LayUP, path: Path, wanted: dict[str, Any]) -> None:
-    """An old model keeps its backbone, engine and k: asking for others is a mistake."""
+def _given(**options: Any) -> dict[str, Any]:
+    """The options that were given."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _require_extendable(
+    model: ImageModel, path: Path, session: FirstSession | None, wanted: dict[str, Any]
+) -> None:
+    """An old model keeps its network, engine and k: asking for others is a mistake."""
+    from layup.backbones import full_name
+
+    if session is not None:
+        raise InputError(
+            f"'{path}' is a model already: what it has learned is sums of features, and tuning the "
+            "network now would change every feature under them. Leave --adapt out, or start a new "
+            "model with another --to."
+        )
+    if wanted["backbone"] is not None:
+        wanted = {**wanted, "backbone": full_name(wanted["backbone"])}
     have = {
         "backbone": model.backbone_.name,
         "input_size": model.backbone_.preprocessing.size[0],
         "k": len(model.statistics_.layers),
-        "engine": model.engine,
+        "engine": model.network.engine,
     }
     for option, value in wanted.items():
         if value is not None and value != have[option]:
             flag = "--" + option.replace("_", "-")
             raise InputError(
-                f"'{path}' was made with {flag} {have[option]}, not {value}. A model keeps these for ever: "
+                f"'{path}' was made with {flag} {have[option]}, not {value}. A model keeps these: "
                 f"leave {flag} out, or start a new model with another --to."
             )
 
 
-def _require_usable(answers: Answers, paths: list[Path], strict: bool) -> None:
+def _show_adaptation(model: ImageModel, picture: Path) -> None:
+    """Draw how the first session went, and say what it did."""
+    from layup.benchmark import plots
+
+    about, _ = model.network.state()
+    record = about["adapted"]["record"]
+    plots.first_session(picture, record["epochs"], record["kept"])
+    console.adaptation(about["adapted"], picture)
+
+
+def _require_usable(found: Predictions, paths: list[Path], strict: bool) -> None:
     if not paths:
         raise InputError("There are no image files in what was given.")
-    if answers.bad and (strict or not answers.kept):
-        raise InputError(answers.bad[0].reason)
+    if found.bad and (strict or not found.kept):
+        raise InputError(found.bad[0].reason)

@@ -13,7 +13,7 @@ from layup.cli.options import NoCache, Workers
 from layup.errors import InputError, UnknownNameError
 
 if TYPE_CHECKING:
-    from layup.model import Reading
+    from layup.features import Reading
     from layup.reproduction import ReproductionConfig, Section
 
 

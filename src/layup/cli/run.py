@@ -18,7 +18,7 @@ from layup.formats import size_of
 
 if TYPE_CHECKING:
     from layup.benchmark import Experiment, Record
-    from layup.model import Reading
+    from layup.features import Reading
 
 
 @app.command()

@@ -1,9 +1,10 @@
 from .cache import FeatureCache as FeatureCache, NoCache as NoCache
 from .extract import (
-    EMBEDDING as EMBEDDING,
     Extractor as Extractor,
     FeatureSource as FeatureSource,
+    Reading as Reading,
     Rows as Rows,
+    extractor_of as extractor_of,
 )
 from .reader import (
     BadImage as BadImage,
@@ -12,5 +13,15 @@ from .reader import (
     read_ahead as read_ahead,
     survey as survey,
 )
-from .specs import Joined as Joined, Projected as Projected, require_width as require_width
+from .sources import JoinedRows as JoinedRows, ProjectedRows as ProjectedRows
+from .specs import (
+    EMBEDDING as EMBEDDING,
+    Embedding as Embedding,
+    FeatureSpec as FeatureSpec,
+    FrozenAndTuned as FrozenAndTuned,
+    LastLayers as LastLayers,
+    OneLayer as OneLayer,
+    Projected as Projected,
+    spec_from as spec_from,
+)
 from .spool import Spool as Spool

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, TypedDict
 
 import numpy as np
 import torch
@@ -19,13 +19,11 @@ from layup import memory
 from layup.backbones import BATCH, Backbone
 from layup.features.cache import FeatureCache, NoCache
 from layup.features.reader import BadImage, in_batches, read_ahead, usable
+from layup.features.specs import EMBEDDING
 from layup.images import ImageSource, image_digest, open_image
 from layup.progress import progress_bar
 
 Rows: TypeAlias = NDArray[np.float32]
-
-EMBEDDING = "final embedding"
-"""Beside the layers' names: no module has a space in its own."""
 
 
 @dataclass(frozen=True)
@@ -147,6 +145,28 @@ class Extractor(FeatureSource):
             sorted([*read.bad, *broken], key=lambda bad: bad.index),
             len(missing),
         )
+
+
+class Reading(TypedDict, total=False):
+    """How images are read, which never changes a prediction.
+
+    cache: keep features on disk, so that an image passes the network once (default: yes); or a cache.
+    workers: processes that decode images (default: by need).
+    progress: show bars (default: when standard error is a terminal).
+    """
+
+    cache: FeatureCache | NoCache | bool
+    workers: int | None
+    progress: bool | None
+
+
+def extractor_of(backbone: Backbone, layers: Sequence[str], reading: Reading) -> Extractor:
+    """A reader of these layers, in the way that somebody wants images read."""
+    cache = reading.get("cache", True)
+    if isinstance(cache, bool):
+        cache = FeatureCache() if cache else NoCache()
+    workers, progress = reading.get("workers"), reading.get("progress")
+    return Extractor(backbone, layers, cache=cache, workers=workers, progress=progress)
 
 
 @dataclass(frozen=True)

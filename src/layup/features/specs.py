@@ -1,117 +1,207 @@
-"""Rows of features made of other rows: projected at random, or joined. They are read as layers are."""
+"""Which features of a network a model is made of, as values: to be compared, written down, and built.
+
+>>> spec = Projected(LastLayers(6), width=2000, seed=1)
+>>> spec_from(spec.to_dict()) == spec
+True
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from functools import cached_property
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
-import numpy as np
-
-from layup.algebra import Floats
+from layup import schema
 from layup.errors import InputError
-from layup.features.extract import Extraction, FeatureSource, Rows
-from layup.images import ImageSource
-from layup.seeds import seed_of
+from layup.schema import FIELDS, Shape, whole
+
+if TYPE_CHECKING:  # built of them, but not needed to read a file
+    from layup.backbones import Backbone
+    from layup.features.extract import FeatureSource, Reading
+
+EMBEDDING = "final embedding"
+"""Beside the layers' names: no module has a space in its own."""
 
 
-class Projected(FeatureSource):
-    """ReLU(f W) of rows f, with W ~ N(0, 1) of shape (their width) × `width` that follows from the seed.
+class FeatureSpec(ABC):
+    """Which features: a value that a `Backbone` turns into a source of rows."""
 
-    W is drawn when first needed and never stored: its seed and shape are enough. It comes from NumPy's
-    `RandomState`, whose numbers are promised to stay the same in all versions, and is rounded to float32, so
-    that a C library whose logarithm differs in the last digit does not matter. Held in memory it takes 8
-    bytes a value. The projection is computed in float64, so that a row does not depend on the batch that it
-    is in, and handed on as float32: rounding by 6e-8 is no more than what the network did before, and sums
-    are made of the rounded rows, so that nothing is inconsistent.
+    kind: ClassVar[str]
+    fields: ClassVar[Mapping[str, Shape]] = {}
+    """What `to_dict` gives beside the kind."""
 
-    >>> from PIL import Image
-    >>> from layup.backbones import load_backbone
-    >>> from layup.features.cache import NoCache
-    >>> from layup.features.extract import Extractor
-    >>> extractor = Extractor(load_backbone("vit-nano"), ["blocks.11"], cache=NoCache())
-    >>> projected = Projected(extractor, width=300, seed=1)
-    >>> projected.layers
-    {'random projection (seed 1) of blocks.11': 300}
-    >>> projected.extract([Image.new("RGB", (64, 64))]).rows.shape
-    (1, 300)
+    @abstractmethod
+    def build(self, backbone: Backbone, reading: Reading) -> FeatureSource:
+        """What makes rows of images; with a network yet to be tuned, rows of the same layout."""
+
+    def resolved(self, backbone: Backbone) -> Self:
+        """The same with every open choice made for this network; refuses what it does not have."""
+        return self
+
+    def layers_of(self, names: list[str]) -> list[str] | None:
+        """Which of a network's layers are read; None if rows are not just some of them."""
+        return None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values; `spec_from` is the inverse."""
+        return {"kind": self.kind, **{name: getattr(self, name) for name in self.fields}}
+
+    @classmethod
+    def from_fields(cls, values: Mapping[str, Any]) -> FeatureSpec:
+        """The spec of these values, which have been checked."""
+        return cls(**values)
+
+
+@dataclass(frozen=True)
+class LastLayers(FeatureSpec):
+    """The last k layers side by side, Φ(x) = (φ_{L−k+1}(x), …, φ_L(x)); k is by default the network's own."""
+
+    kind = "last layers"
+    fields: ClassVar = {"k": whole(1)}
+
+    k: int | None = None
+
+    def build(self, backbone: Backbone, reading: Reading) -> FeatureSource:
+        """A reader of these layers."""
+        return _extractor(backbone, backbone.last(self._number(backbone)), reading)
+
+    def resolved(self, backbone: Backbone) -> Self:
+        """With a number of layers that the network has."""
+        return replace(self, k=len(backbone.last(self._number(backbone))))
+
+    def layers_of(self, names: list[str]) -> list[str]:
+        """The last k."""
+        return names[-(self.k or len(names)) :]
+
+    def _number(self, backbone: Backbone) -> int:
+        return backbone.default_k if self.k is None else self.k
+
+
+@dataclass(frozen=True)
+class OneLayer(FeatureSpec):
+    """One layer alone, counted from the last, which is 1."""
+
+    kind = "one layer"
+    fields: ClassVar = {"layer": whole(1)}
+
+    layer: int = 1
+
+    def build(self, backbone: Backbone, reading: Reading) -> FeatureSource:
+        """A reader of this layer."""
+        return _extractor(backbone, backbone.last(self.layer)[:1], reading)
+
+    def resolved(self, backbone: Backbone) -> Self:
+        """With a layer that the network has."""
+        return replace(self, layer=len(backbone.last(self.layer)))
+
+    def layers_of(self, names: list[str]) -> list[str]:
+        """The one."""
+        return names[-self.layer :][:1]
+
+
+@dataclass(frozen=True)
+class Embedding(FeatureSpec):
+    """The network's final embedding f(x), of a transformer after the final norm."""
+
+    kind = "embedding"
+
+    def build(self, backbone: Backbone, reading: Reading) -> FeatureSource:
+        """A reader of the embedding."""
+        return _extractor(backbone, (EMBEDDING,), reading)
+
+
+@dataclass(frozen=True)
+class Projected(FeatureSpec):
+    """ReLU(f W) of other features f, with a random W that follows from the seed: see `ProjectedRows`."""
+
+    kind = "projected"
+    fields: ClassVar = {"of": FIELDS, "width": whole(1), "seed": whole()}
+
+    of: FeatureSpec
+    width: int = 10_000
+    seed: int = 0
+
+    def build(self, backbone: Backbone, reading: Reading) -> FeatureSource:
+        """What projects the rows of the other features."""
+        from layup.features.sources import ProjectedRows
+
+        return ProjectedRows(self.of.build(backbone, reading), self.width, self.seed)
+
+    def resolved(self, backbone: Backbone) -> Self:
+        """With the other features resolved, and a width that can be."""
+        if not isinstance(self.width, int) or self.width < 1:
+            raise InputError(
+                f"width = {self.width!r} is no width of a random projection. Use a whole number ≥ 1, such as "
+                "10000."
+            )
+        return replace(self, of=self.of.resolved(backbone))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {**super().to_dict(), "of": self.of.to_dict()}
+
+    @classmethod
+    def from_fields(cls, values: Mapping[str, Any]) -> FeatureSpec:
+        """The spec of these values."""
+        return cls(**{**values, "of": spec_from(values["of"])})
+
+
+@dataclass(frozen=True)
+class FrozenAndTuned(FeatureSpec):
+    """The same features twice: of the network as it came, and as the first session has tuned it."""
+
+    kind = "frozen and tuned"
+    fields: ClassVar = {"of": FIELDS}
+
+    of: FeatureSpec
+
+    def build(self, backbone: Backbone, reading: Reading) -> FeatureSource:
+        """What reads each image with both networks."""
+        from layup.features.sources import JoinedRows
+
+        both = {"frozen": backbone.frozen, "tuned": backbone}
+        return JoinedRows({name: self.of.build(each, reading) for name, each in both.items()})
+
+    def resolved(self, backbone: Backbone) -> Self:
+        """With the features resolved."""
+        return replace(self, of=self.of.resolved(backbone))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {**super().to_dict(), "of": self.of.to_dict()}
+
+    @classmethod
+    def from_fields(cls, values: Mapping[str, Any]) -> FeatureSpec:
+        """The spec of these values."""
+        return cls(spec_from(values["of"]))
+
+
+Specs: TypeAlias = (
+    type[LastLayers] | type[OneLayer] | type[Embedding] | type[Projected] | type[FrozenAndTuned]
+)
+SPECS: dict[str, Specs] = {
+    each.kind: each for each in (LastLayers, OneLayer, Embedding, Projected, FrozenAndTuned)
+}
+
+
+def spec_from(values: Any, name: str = "features") -> FeatureSpec:
+    """The spec that `to_dict` gave; a `ValueError` says what is wrong with what is none.
+
+    >>> spec_from({"kind": "last layers", "k": 0})
+    Traceback (most recent call last):
+    ValueError: features.k is 0, and not a whole number from 1 to 9223372036854775807
     """
-
-    def __init__(self, source: FeatureSource, width: int, seed: int) -> None:
-        require_width(width)
-        self.source = source
-        self.seed = seed
-        # Models of other seeds, or of other layers, must not be merged: their layers have other names.
-        self.layers = {f"random projection (seed {seed}) of {', '.join(source.layers)}": width}
-        self.cache = source.cache
-
-    @cached_property
-    def matrix(self) -> Floats:
-        """W, the width of the rows before × that after."""
-        generator = np.random.RandomState(seed_of(self.seed, "projection") % 2**32)
-        drawn = generator.standard_normal((self.source.width, self.width))
-        return drawn.astype(np.float32).astype(np.float64)
-
-    def stream(self, images: Sequence[ImageSource], title: str = "Reading images") -> Iterator[Extraction]:
-        """Rows in batches, in the order given."""
-        for part in self.source.stream(images, title):
-            yield replace(part, rows=self.project(part.rows))
-
-    def project(self, rows: Rows) -> Rows:
-        """ReLU(f W) of each row f."""
-        return np.maximum(rows.astype(np.float64) @ self.matrix, 0.0).astype(np.float32)
+    schema.require(values, FIELDS, name)
+    kind = values.get("kind")
+    schema.require(kind, schema.one_of(*SPECS), f"{name}.kind")
+    spec = SPECS[kind]
+    given = {field: value for field, value in values.items() if field != "kind"}
+    schema.require(given, spec.fields, name)
+    return spec.from_fields(given)
 
 
-def require_width(width: int) -> None:
-    """Refuse what is no width of a projection."""
-    if not isinstance(width, int) or width < 1:
-        raise InputError(
-            f"width = {width!r} is no width of a random projection. Use a whole number ≥ 1, such as 10000."
-        )
+def _extractor(backbone: Backbone, layers: tuple[str, ...], reading: Reading) -> FeatureSource:
+    from layup.features.extract import extractor_of
 
-
-class Joined(FeatureSource):
-    """The rows of several sources side by side, the blocks of each under its own prefix.
-
-    An image that one of them cannot use is used by none. Each source reads (and may decode) every image.
-
-    >>> from PIL import Image
-    >>> from layup.backbones import load_backbone
-    >>> from layup.features.cache import NoCache
-    >>> from layup.features.extract import Extractor
-    >>> extractor = Extractor(load_backbone("vit-nano"), ["blocks.11"], cache=NoCache())
-    >>> joined = Joined({"frozen": extractor, "tuned": extractor})
-    >>> joined.layers
-    {'frozen blocks.11': 128, 'tuned blocks.11': 128}
-    >>> joined.extract([Image.new("RGB", (64, 64))]).rows.shape
-    (1, 256)
-    """
-
-    def __init__(self, sources: Mapping[str, FeatureSource]) -> None:
-        self.sources = dict(sources)
-        self.layers = {
-            f"{prefix} {name}": width
-            for prefix, source in self.sources.items()
-            for name, width in source.layers.items()
-        }
-        self.cache = next(iter(self.sources.values())).cache
-
-    def stream(self, images: Sequence[ImageSource], title: str = "Reading images") -> Iterator[Extraction]:
-        """Rows in batches, in the order given."""
-        streams = [source.stream(images, f"{title} ({name})") for name, source in self.sources.items()]
-        for parts in zip(*streams, strict=True):
-            yield _side_by_side(parts)
-
-
-def _side_by_side(parts: Sequence[Extraction]) -> Extraction:
-    """Extractions of the same images as one of wider rows."""
-    kept = sorted(set.intersection(*(set(part.kept.tolist()) for part in parts)))
-    chosen = [np.searchsorted(part.kept, kept) for part in parts]
-    bad = {each.index: each for part in parts for each in part.bad}
-    return Extraction(
-        np.concatenate([part.rows[rows] for part, rows in zip(parts, chosen, strict=True)], axis=1),
-        np.array(kept, np.int64),
-        [parts[0].digests[row] for row in chosen[0]],
-        [bad[index] for index in sorted(bad)],
-        sum(part.forwarded for part in parts),
-    )
+    return extractor_of(backbone, layers, reading)

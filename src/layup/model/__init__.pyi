@@ -1,16 +1,8 @@
 from .file import read_model as read_model
 from .image_model import (
-    Answers as Answers,
+    BatchReport as BatchReport,
     ImageModel as ImageModel,
-    Reading as Reading,
-    extractor_of as extractor_of,
+    Predictions as Predictions,
     mixed_engines as mixed_engines,
 )
-from .named import (
-    NMC as NMC,
-    EmbeddingModel as EmbeddingModel,
-    LayNMC as LayNMC,
-    LayUP as LayUP,
-    RidgeModel as RidgeModel,
-    RidgeOfLayersModel as RidgeOfLayersModel,
-)
+from .named import NMC as NMC, LayNMC as LayNMC, LayUP as LayUP, load as load

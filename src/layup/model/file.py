@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from numpy.typing import NDArray
 
 from layup import memory, schema, storage
-from layup.algebra import HEADER as SUMS, PRECISIONS, ClassSums, GramStatistics
+from layup.algebra import HEADER as SUMS, KINDS, ClassSums
+from layup.features import Embedding, LastLayers, OneLayer, Projected, spec_from
 from layup.schema import (
     AMOUNT,
     FIELDS,
@@ -69,30 +70,18 @@ BACKBONE: Shape = {
     "engine": schema.one_of(*ENGINES),
     "adapted?": ADAPTED,
 }
-SETTINGS: Shape = {
-    "adapter?": FIELDS,
-    "balance?": TRUTH,
-    "depths?": listed(whole(1)),
-    "k?": whole(1).or_none(),
-    "lam?": schema.one_of("search", "gcv") | AMOUNT,
-    "layer?": whole(1),
-    "metric?": NAME,
-    "precision?": schema.one_of(*PRECISIONS),
-    "seed?": whole(),
-    "width?": whole(1),
-}
-"""All that a model of any method may be made with. How images are read is not among it: a file has no say."""
 HEADER: Shape = {
-    "method": NAME,
+    "features": FIELDS,
+    "classifier": FIELDS,
+    "chosen": FIELDS,
+    "first_session?": FIELDS,
     "backbone": BACKBONE,
-    "settings": SETTINGS,
-    "lessons": [HASH],
+    "batches": [HASH],
     "versions": fields_of(NAME),
-    "lambda?": AMOUNT.or_none(),
-    "lambdas?": fields_of(AMOUNT),
     **SUMS,
     "labels": listed(LABEL),
 }
+"""All that a file may say. How images are read is not among it: a file has no say in that."""
 
 BUILT_IN = {
     "bundled": {
@@ -106,33 +95,6 @@ BUILT_IN = {
     "vit-nano": {f"blocks.{block}": 128 for block in range(12)},
 }
 """The layers of the networks that come with layup, so that none has to be loaded to check a file."""
-OF_LAST_LAYERS = ("layup", "laynmc")
-
-
-@dataclass(frozen=True)
-class Contents:
-    """What the files of a method hold: settings, what was chosen while learning, and which sums."""
-
-    settings: set[str]
-    chosen: set[str] = field(default_factory=set)
-    sums: type[ClassSums] = GramStatistics
-
-
-SOLVED = {"lam", "balance", "precision"}
-CONTENTS = {
-    "layup": Contents({"k", *SOLVED}, {"lambda"}),
-    "ridge": Contents({"layer", *SOLVED}, {"lambda"}),
-    "ranpac": Contents({"k", "width", "seed", "lam", "precision"}, {"lambda"}),
-    "adam+layup": Contents({"k", *SOLVED}, {"lambda"}),
-    "layup-average": Contents({"k", *SOLVED}, {"lambdas"}),
-    "layup-depths": Contents({"depths", *SOLVED}, {"lambdas"}),
-    "ridge-layers": Contents({"depths", *SOLVED}, {"lambdas"}),
-    "fsa+lda": Contents({"lam"}),
-    "nmc": Contents({"metric"}, sums=ClassSums),
-    "laynmc": Contents({"k", "metric"}, sums=ClassSums),
-    "adam": Contents({"metric"}, sums=ClassSums),
-}
-"""Of the methods that come with layup. Those of others are checked when their model is made."""
 
 
 @dataclass(frozen=True)
@@ -150,9 +112,8 @@ def read_model(path: str | os.PathLike[str]) -> ModelFile:
     Costs reading it, and d³/3 operations to see that G could be that of images.
     """
     header, arrays = storage.read(path, KIND, _require_readable)
-    kind = GramStatistics if "gram" in arrays else ClassSums
     try:
-        sums = kind.from_state(header, arrays)
+        sums = KINDS[header["classifier"]["kind"]].sums.from_state(header, arrays)
     except ValueError as error:
         raise storage.damaged(path, str(error)) from error
     tuned = {name.removeprefix(TUNED): each for name, each in arrays.items() if name.startswith(TUNED)}
@@ -174,55 +135,53 @@ def _require_readable(header: Mapping[str, Any], declared: Declarations) -> None
 def require_sound(header: Mapping[str, Any], declared: Declarations) -> None:
     """Refuse a header, and what arrays are said to be, that no model can have: a `ValueError` says why."""
     schema.require(header, HEADER, "header")
-    backbone, settings = header["backbone"], header["settings"]
+    backbone = header["backbone"]
     if backbone["spec"] is not None:
         schema.require(backbone["spec"], SPEC, "header.backbone.spec")
         if backbone["spec"]["name"] != backbone["name"]:
             raise ValueError("it names one backbone, and says how to load another")
-    sums: type[ClassSums] = GramStatistics if "gram" in declared else ClassSums
-    _require_contents(header, sums)
+    sums = _require_classifier(header)
     sums.require_declared(header, declared)
     for name in declared:
         if name not in sums.ARRAYS and not name.startswith(TUNED):
             raise ValueError(f"it holds an array {schema.shown(name)}, which is unknown")
-    dim = sum(width for _, width in header["layers"])
-    if settings.get("width", dim) != dim:
-        raise ValueError(f"its projection is {settings['width']} wide, but its layers are {dim}")
-    if settings.get("precision", declared["prototypes"].dtype) != declared["prototypes"].dtype:
-        raise ValueError(f"its sums are not in {settings['precision']}")
+    precision = header["classifier"].get("precision", "float64")
+    if precision != declared["prototypes"].dtype:
+        raise ValueError(f"its sums are not in {precision}")
     _require_layers(header)
     _require_tuned(backbone.get("adapted"), {n: d for n, d in declared.items() if n.startswith(TUNED)})
 
 
-def _require_contents(header: Mapping[str, Any], sums: type[ClassSums]) -> None:
-    """Refuse a file that does not hold what those of its method do."""
-    method = header["method"]
-    if (expected := CONTENTS.get(method)) is None:
-        return
-    for what, has, should in (
-        ("the settings", {*header["settings"]} - {"adapter"}, expected.settings),
-        ("the λ", {*header} & {"lambda", "lambdas"}, expected.chosen),
-        ("the sums", {sums.kind}, {expected.sums.kind}),
-    ):
-        if has != should:
-            odd = ", ".join(sorted(has ^ should))
-            raise ValueError(f"it does not have {what} of a {method!r} model: what differs is {odd}")
+def _require_classifier(header: Mapping[str, Any]) -> type[ClassSums]:
+    """Refuse a classifier that nobody can have made; its kind of sums."""
+    made_with = dict(header["classifier"])
+    name = made_with.pop("kind", None)
+    schema.require(name, schema.one_of(*KINDS), "header.classifier.kind")
+    kind = KINDS[name]
+    schema.require(made_with, kind.parameters, "header.classifier")
+    schema.require(header["chosen"], kind.chosen, "header.chosen")
+    return kind.sums
 
 
 def _require_layers(header: Mapping[str, Any]) -> None:
-    """Refuse other layers than the last k, and those that a network which comes with layup does not have."""
-    if header["method"] not in OF_LAST_LAYERS:
-        return  # these are compared when the network is loaded
-    layers = [tuple(layer) for layer in header["layers"]]
-    if header["settings"].get("k") != len(layers):
-        raise ValueError(f"its sums are of {len(layers)} layers, but its k is {header['settings'].get('k')}")
-    known = BUILT_IN.get(header["backbone"]["name"])
-    if known is None or header["backbone"]["spec"] is None:
+    """Refuse sums of other features than it says, as far as that can be told without the network."""
+    spec = spec_from(header["features"], "header.features")
+    layers = dict(header["layers"])
+    if isinstance(spec, Projected) and [*layers.values()] != [spec.width]:
+        raise ValueError(f"its projection is {spec.width} wide, but its layers are {sum(layers.values())}")
+    if (isinstance(spec, LastLayers) and len(layers) != spec.k) or (
+        isinstance(spec, OneLayer | Embedding) and len(layers) != 1
+    ):
+        raise ValueError(f"its sums are of {len(layers)} layers, but its features are {spec}")
+    backbone = header["backbone"]
+    known = BUILT_IN.get(backbone["name"])
+    if known is None or backbone["spec"] is None:
         return
-    if layers != list(known.items())[-len(layers) :]:
-        raise ValueError(f"its layers are not the last ones of {header['backbone']['name']!r}")
-    if header["backbone"]["depth"] != len(known):
-        raise ValueError(f"{header['backbone']['name']!r} does not have {header['backbone']['depth']} layers")
+    read = spec.layers_of([*known])
+    if read is not None and list(layers.items()) != [(name, known[name]) for name in read]:
+        raise ValueError(f"its layers are not those of {backbone['name']!r}")
+    if backbone["depth"] != len(known):
+        raise ValueError(f"{backbone['name']!r} does not have {backbone['depth']} layers")
 
 
 def _require_tuned(adapted: Mapping[str, Any] | None, declared: Declarations) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from functools import cached_property, wraps
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, TypeVar
+from functools import wraps
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -68,17 +68,3 @@ def all_turns(*objects: HasTurn) -> Iterator[None]:
         for each in sorted(objects, key=id):
             stack.enter_context(each.turn)
         yield
-
-
-class made_once(cached_property[T]):
-    """A cached property that two threads cannot make twice."""
-
-    if not TYPE_CHECKING:  # to mypy it is a cached property
-
-        def __get__(self, instance, owner=None):
-            if instance is None:
-                return self
-            with instance.turn:
-                if self.attrname not in vars(instance):  # else another thread made it while this one waited
-                    super().__get__(instance, owner)
-                return vars(instance)[self.attrname]

@@ -17,9 +17,8 @@ from layup.benchmark import Experiment, RunSpec, Scenario, run_tasks
 from layup.benchmark.methods import ONLY, Learner, Report
 from layup.benchmark.metrics import average_accuracy
 from layup.errors import LayupError
-from layup.features import Extractor, FeatureCache, NoCache
+from layup.features import Extractor, FeatureCache, NoCache, Reading
 from layup.images import ImageSource
-from layup.model import Reading
 from layup.performance.literal import LiteralClassifier
 
 DIGITS = 10

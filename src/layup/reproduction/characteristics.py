@@ -8,8 +8,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from layup.features import EMBEDDING
-from layup.model import extractor_of
+from layup.features import EMBEDDING, extractor_of
 from layup.reproduction import analysis
 from layup.reproduction.config import source_images
 from layup.reproduction.results import Place, Results

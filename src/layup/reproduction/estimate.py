@@ -17,8 +17,8 @@ import torch
 from layup.backbones import Backbone
 from layup.benchmark import Experiment
 from layup.errors import InputError, LayupError
+from layup.features import Reading
 from layup.formats import duration, size_of
-from layup.model import Reading
 from layup.reproduction.config import ReproductionConfig
 from layup.reproduction.plan import items_of, wanted_by
 from layup.reproduction.runner import OWN_EPOCHS, TOO_DEEP, Job, Runner, first_line

@@ -15,8 +15,8 @@ from tempfile import TemporaryDirectory
 
 from layup.benchmark.metrics import Interval
 from layup.errors import InputError
+from layup.features import Reading
 from layup.formats import DASH, printable_lines
-from layup.model import Reading
 from layup.reproduction.config import ReproductionConfig
 from layup.reproduction.introduction import introduction
 from layup.reproduction.paper import FOOTNOTES, SAYS

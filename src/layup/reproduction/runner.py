@@ -17,7 +17,7 @@ from layup.benchmark import NO_ADAPTER, Experiment, Record, RunSpec, Scenario, p
 from layup.benchmark.datasets import Dataset
 from layup.benchmark.methods import method_class
 from layup.errors import InputError, LayupError
-from layup.model import Reading
+from layup.features import Reading
 from layup.reproduction.config import Column, ReproductionConfig
 from layup.reproduction.spec import ADAPTERS, SWEPT, USUAL, Spec, together
 from layup.tuning import FirstSession

@@ -11,13 +11,11 @@ import pytest
 import oracle
 from layup import NMC, Backbone, FirstSession, LayUP, RidgeClassifier, load_backbone, storage
 from layup.adapters import AdaptedBackbone
-from layup.algebra.statistics import GramStatistics
+from layup.algebra import AverageClassifier, DepthsClassifier, GramStatistics
 from layup.algebra.symmetric import BLOCK
 from layup.benchmark.datasets import Dataset, Part
 from layup.benchmark.experiment import run_tasks
 from layup.benchmark.methods import METHODS, DepthsMethod, LayersMethod, Setup, method_class, method_from
-from layup.benchmark.methods.depths import DepthsClassifier, LayUPDepths
-from layup.benchmark.methods.layup_average import AverageClassifier
 from layup.benchmark.scenarios import class_incremental, domain_incremental, online
 from layup.errors import BadImageError, InputError, MismatchError, UnknownNameError
 from layup.features.cache import FeatureCache
@@ -45,7 +43,7 @@ CLOSED_FORM = [
 ]
 WITH_LAMBDA = ("layup", "ridge", "layup-average", "ranpac", "ranpac+layup", "adam+layup")
 WITH_LAYERS = ("layup", "layup-average", "laynmc", "ranpac+layup", "adam+layup")
-WITH_PRECISION = ("layup", "ridge", "ranpac", "ranpac+layup")
+WITH_PRECISION = ("layup", "ridge", "layup-average", "ranpac", "ranpac+layup", "adam+layup")
 
 EVERY = [
     *(
@@ -144,14 +142,14 @@ def test_all_methods_are_registered_under_their_names():
         ("layupp", {}, r"Unknown method 'layupp'\. Known: layup, ridge, .*\. Did you mean 'layup'\?"),
         ("ranpack", {}, r"Did you mean 'ranpac'\?"),
         ("nmc", {"k": 1}, r"The method 'nmc' has no option 'k'\. It takes metric\."),
-        ("laynmc", {"k": 1, "lam": 1}, r"The method 'laynmc' has no option 'lam'\. It takes metric, k\."),
+        ("laynmc", {"k": 1, "lam": 1}, r"The method 'laynmc' has no option 'lam'\. It takes k, metric\."),
         ("layup", {"depth": 1}, r"has no option 'depth'\. It takes k, lam, balance, precision\."),
-        ("ridge", {"k": 2}, r"has no option 'k'\. It takes lam, balance, precision, layer\."),
-        ("layup-average", {"precision": "float32"}, r"It takes k, lam, balance\."),
+        ("ridge", {"k": 2}, r"has no option 'k'\. It takes layer, lam, balance, precision\."),
+        ("layup-average", {"width": 9}, r"It takes k, lam, balance, precision\."),
         ("ranpac", {"balance": True}, r"It takes width, lam, precision\."),
-        ("ranpac+layup", {"m": 9}, r"It takes width, lam, precision, k\."),
+        ("ranpac+layup", {"m": 9}, r"It takes width, k, lam, precision\."),
         ("aper", {"metric": "cosine"}, r"The method 'adam' has no option 'metric'\. It takes no options\."),
-        ("adam+layup", {"width": 9}, r"It takes k, lam, balance\."),
+        ("adam+layup", {"width": 9}, r"It takes k, lam, balance, precision\."),
         ("fsa+lda", {"k": 9}, r"It takes lam\."),
     ],
 )
@@ -190,9 +188,10 @@ def test_an_impossible_lambda_is_refused_before_anything_is_read(setup, place, l
         *((n, {"width": 0}, "width = 0 is no width") for n in ("ranpac", "ranpac+layup")),
     ],
 )
-def test_impossible_options_are_refused_before_anything_is_read(setup, name, options, says):
+def test_impossible_options_are_refused_before_anything_is_read(setup, place, name, options, says):
+    method = method_from(name, options)
     with pytest.raises(InputError, match=says):
-        method_from(name, options).settled(setup)
+        method.settled(place(method))
     if name == "layup":
         with pytest.raises(InputError, match=says):
             DepthsMethod((1, 2), **options).settled(setup)
@@ -203,32 +202,27 @@ def test_open_choices_are_made_before_the_run_so_that_its_record_has_them(place)
         method = method_from(name, options)
         return method.settled(place(method, setting)).options()
 
-    ridge = {"lam": "search", "balance": False}
+    ridge = {"lam": "search", "balance": False, "precision": "float64"}
     assert settled("layup", "cil") == settled("layup-average", "cil") == {"k": 6, **ridge}
     assert settled("adam+layup", "cil") == {"k": 6, **ridge}
-    assert settled("ridge", "cil") == ridge
-    assert settled("ridge", "ocl") == {**ridge, "lam": "gcv"}
+    assert settled("ridge", "cil") == {"layer": 1, **ridge}
+    assert settled("ridge", "ocl") == {"layer": 1, **ridge, "lam": "gcv"}
     for name in ("layup", "layup-average"):
-        assert settled(name, "ocl") == {"k": 6, "lam": "gcv", "balance": False}
-        given = {"k": 3, "lam": 0.5, "balance": True}
+        assert settled(name, "ocl") == {"k": 6, **ridge, "lam": "gcv"}
+        given = {"k": 3, "lam": 0.5, "balance": True, "precision": "float32"}
         assert settled(name, "ocl", **given) == given
-    assert settled("ranpac", "dil") == {"width": 10_000, "lam": "search"}
-    assert settled("ranpac", "ocl") == {"width": 10_000, "lam": 1.0}
-    assert settled("ranpac", "ocl", lam="gcv") == {"width": 10_000, "lam": "gcv"}
-    assert settled("ranpac+layup", "cil") == {"width": 10_000, "lam": "search", "k": 6}
-    assert settled("laynmc", "cil") == {"k": 6}
-    assert settled("nmc", "cil") == settled("adam", "cil") == {}
+    wide = {"width": 10_000, "lam": "search", "precision": "float64"}
+    assert settled("ranpac", "dil") == wide
+    assert settled("ranpac", "ocl") == {**wide, "lam": 1.0}
+    assert settled("ranpac", "ocl", lam="gcv") == {**wide, "lam": "gcv"}
+    assert settled("ranpac+layup", "cil") == {**wide, "k": 6}
+    assert settled("laynmc", "cil") == {"k": 6, "metric": "cosine"}
+    assert settled("nmc", "cil") == {"metric": "cosine"}
+    assert settled("adam", "cil") == {}
     assert settled("fsa+lda", "ocl") == {"lam": 1.0}
 
 
-def test_options_that_came_later_are_recorded_where_they_are_not_what_was_before(setup):
-    """Records from before these options are of the same runs."""
-    for name in WITH_PRECISION:
-        assert method_from(name, {"precision": "float32"}).settled(setup).options()["precision"] == "float32"
-    for name in ("nmc", "laynmc"):
-        assert method_from(name, {"metric": "euclidean"}).settled(setup).options()["metric"] == "euclidean"
-    assert method_from("ridge", {"layer": 2}).settled(setup).options()["layer"] == 2
-    assert "layer" not in method_from("ridge", {}).settled(setup).options()
+def test_the_options_of_several_depths_are_those_of_each(setup):
     variants = DepthsMethod((1, 2), precision="float32").settled(setup).variants()
     assert variants["2"].options() == {"k": 2, "lam": "search", "balance": False, "precision": "float32"}
 
@@ -272,9 +266,9 @@ def test_which_methods_adapt_the_network_unless_told_otherwise():
 
 @pytest.mark.parametrize("name", CLOSED_FORM)
 def test_a_methods_docstring_tells_what_users_want_to_know(name):
-    told = method_class(name).__doc__
+    told = method_class(name).explanation()
     for heading in ("Keeps: ", "Costs: ", "Needs: "):
-        assert f"\n    {heading}" in told
+        assert f"\n{heading}" in told
     for option in method_class(name).option_names():
         assert any(option in line.partition(":")[0].replace(" ", "").split(",") for line in told.splitlines())
 
@@ -355,11 +349,11 @@ def test_a_bad_image_ends_the_lesson_and_nothing_is_learned_of_it(method, place)
         learner.answers([TEST[0], "no-such-file.png"])
 
 
-def test_a_learner_of_another_method_cannot_be_resumed(setup, tmp_path):
+def test_a_learner_of_another_method_cannot_be_resumed(setup, place, tmp_path):
     learned(method_from("nmc", {}), setup, FIRST).save(tmp_path / "l.layup")
     for method in (*(small(name) for name in CLOSED_FORM if name != "nmc"), DepthsMethod((1, 2))):
-        with pytest.raises(MismatchError, match="holds a 'nmc' model"):
-            method.resume(setup, tmp_path / "l.layup")
+        with pytest.raises(MismatchError, match="holds another model than that of"):
+            method.resume(place(method), tmp_path / "l.layup")
 
 
 @pytest.mark.parametrize("setting", ["cil", "dil", "ocl"])
@@ -559,7 +553,7 @@ def test_the_projection_follows_from_the_seed_and_is_no_part_of_the_file(place, 
         one.model.merge(other.model)
     one.save(tmp_path / "l.layup")
     header, arrays = storage.read(tmp_path / "l.layup", "model")
-    assert (header["settings"]["seed"], header["settings"]["width"]) == (1, 64)
+    assert (header["features"]["seed"], header["features"]["width"]) == (1, 64)
     assert not [name for name, array in arrays.items() if array.size == 128 * 64]
     # The seed of the file is in force, not that of the setup.
     resumed = method.resume(replace(place(method), seed=9), tmp_path / "l.layup")
@@ -618,7 +612,7 @@ def test_the_average_is_that_of_a_ridge_classifier_for_each_layer(lam, balance):
     rng = np.random.default_rng(3)
     lessons = [oracle.blobs(rng, counts, WIDTH, 2.0) for counts in ([12, 9], [0, 0, 14, 2], [1, 0, 2, 3])]
     test = 2 * rng.normal(size=(60, WIDTH))
-    together = AverageClassifier(lam, balance)
+    together = AverageClassifier(lam, balance=balance)
     together.adopt(GramStatistics(LAYERS))
     alone = [RidgeClassifier(lam, balance=balance) for _ in LAYERS]
     starts = np.cumsum([0, *LAYERS.values()])
@@ -651,7 +645,7 @@ def test_float32_is_kept_and_saved(name, place, tmp_path):
     learner = learned(method, place(method), FIRST, SECOND)
     learner.save(tmp_path / "l.layup")
     resumed = method.resume(place(method), tmp_path / "l.layup").model
-    assert resumed.statistics_.gram.dtype == resumed.classifier_.solution_.weights.dtype == np.float32
+    assert resumed.statistics_.gram.dtype == np.float32
     np.testing.assert_allclose(resumed.scores(TEST), exact.model.scores(TEST), atol=1e-2)
     assert not np.array_equal(resumed.scores(TEST), exact.model.scores(TEST))
 
@@ -665,7 +659,7 @@ def test_each_depth_is_the_ridge_classifier_of_its_own_layers(lam, balance):
     rng = np.random.default_rng(3)
     lessons = [oracle.blobs(rng, counts, WIDTH, 2.0) for counts in ([12, 9], [0, 0, 14, 2], [1, 0, 2, 3])]
     test = 2 * rng.normal(size=(60, WIDTH))
-    together = DepthsClassifier(DEPTHS, lam, balance)
+    together = DepthsClassifier(DEPTHS, lam, balance=balance)
     together.adopt(GramStatistics(LAYERS))
     alone = {k: RidgeClassifier(lam, balance=balance) for k in DEPTHS}
     for k in DEPTHS:
@@ -679,39 +673,38 @@ def test_each_depth_is_the_ridge_classifier_of_its_own_layers(lam, balance):
             lam_of_k, weights = together.solved(str(k))
             assert lam_of_k == pytest.approx(alone[k].lambda_, rel=1e-6)
             np.testing.assert_allclose(weights, alone[k].solution_.weights, rtol=1e-6, atol=1e-9)
-            assert together.labels(test)[str(k)] == alone[k].predict(test[:, -dim:]).tolist()
-            assert together.state_bytes(str(k)) == alone[k].statistics_.nbytes
+            assert together.labels_by_block(test)[str(k)] == alone[k].predict(test[:, -dim:]).tolist()
+            assert together.nbytes_alone(str(k)) == alone[k].statistics_.nbytes
             lambdas.add(lam_of_k)
     assert len(lambdas) > (1 if isinstance(lam, str) else 0)
 
 
 @pytest.mark.parametrize("lam", ["search", "gcv", 1.0])
-def test_layup_at_several_depths_answers_as_each_alone(nano, features, lam):
-    together = LayUPDepths(nano, (1, 4), lam, cache=features)
+def test_layup_at_several_depths_predicts_as_each_alone(nano, setup, features, lam):
+    together = learned(DepthsMethod((1, 4), lam), setup, FIRST, SECOND)
     alone = {k: LayUP(nano, k, lam, balance=False, cache=features) for k in (1, 4)}
     for images, labels in (FIRST, SECOND):
-        together.learn(images, labels)
         for model in alone.values():
             model.learn(images, labels)
-    assert together.labels(TEST) == {str(k): model.predict(TEST).tolist() for k, model in alone.items()}
+    assert together.answers(TEST) == {str(k): model.predict(TEST).tolist() for k, model in alone.items()}
     for k, model in alone.items():
-        assert together.classifier_.solved(str(k))[0] == pytest.approx(model.lambda_, rel=1e-6)
+        assert together.classifier.solved(str(k))[0] == pytest.approx(model.lambda_, rel=1e-6)
 
 
-def test_layup_at_several_depths_lives_in_a_file_with_every_lambda(nano, features, tmp_path):
-    model = LayUPDepths(nano, (1, 4), balance=True, cache=features)
-    for each in (FIRST, SECOND):
-        model.learn(*each)
-    model.save(tmp_path / "m.layup")
-    loaded = LayUPDepths.load(tmp_path / "m.layup", backbone=nano, cache=features)
-    assert (loaded.depths, loaded.lam, loaded.balance) == ((1, 4), "search", True)
-    assert loaded.classifier_.lambdas_ == model.classifier_.lambdas_
-    assert set(model.classifier_.lambdas_) == {"1", "4"}
-    assert loaded.labels(TEST) == model.labels(TEST)
+def test_layup_at_several_depths_lives_in_a_file_with_every_lambda(setup, tmp_path):
+    method = DepthsMethod((1, 4), balance=True)
+    learner = learned(method, setup, FIRST, SECOND)
+    learner.save(tmp_path / "m.layup")
+    resumed = method.resume(setup, tmp_path / "m.layup")
+    parameters = {"depths": [1, 4], "lam": "search", "balance": True, "precision": "float64"}
+    assert resumed.classifier.parameters() == parameters
+    assert resumed.classifier.lambdas_ == learner.classifier.lambdas_
+    assert set(learner.classifier.lambdas_) == {"1", "4"}
+    assert resumed.answers(TEST) == learner.answers(TEST)
 
 
 def test_a_number_is_in_force_whatever_was_searched_before():
-    classifier = DepthsClassifier((1,), 0.5, False)
+    classifier = DepthsClassifier((1,), 0.5)
     classifier.adopt(GramStatistics(LAYERS), {"1": 100.0})
     classifier.partial_fit(*oracle.blobs(np.random.default_rng(0), [6, 6], WIDTH))
     assert classifier.solved("1")[0] == 0.5

@@ -1,26 +1,21 @@
-"""The methods of the benchmark: one class each, which makes learners for the loop."""
+"""The methods of the benchmark, which make learners for its loop: table entries, and those that train."""
 
 from collections.abc import Mapping
 from typing import Any, cast
 
-from layup.benchmark.methods.adam import AdamMethod
-from layup.benchmark.methods.adam_layup import AdamLayUPMethod
+from layup.benchmark.methods.adam import AdamLayUPMethod, AdamMethod
+from layup.benchmark.methods.closed_form import ModelLearner, closed_form
 from layup.benchmark.methods.coda_prompt import CODAPromptMethod
-from layup.benchmark.methods.depths import DepthsMethod
+from layup.benchmark.methods.depths import DepthsMethod, LayersMethod
 from layup.benchmark.methods.dualprompt import DualPromptMethod
 from layup.benchmark.methods.fsa_lda import FSALDAMethod
 from layup.benchmark.methods.joint import JointMethod
 from layup.benchmark.methods.joint_probe import JointProbeMethod
 from layup.benchmark.methods.l2p import L2PMethod
-from layup.benchmark.methods.laynmc import LayNMCMethod
-from layup.benchmark.methods.layup import LayUPMethod
-from layup.benchmark.methods.layup_average import LayUPAverageMethod
+from layup.benchmark.methods.layup import LayUPAverageMethod, LayUPMethod, RidgeMethod
 from layup.benchmark.methods.learner import ONLY, Learner, Method, Report, Setup
-from layup.benchmark.methods.models import ModelLearner
-from layup.benchmark.methods.nmc import NMCMethod
-from layup.benchmark.methods.ranpac import RanPACMethod
-from layup.benchmark.methods.ranpac_layup import RanPACLayUPMethod
-from layup.benchmark.methods.ridge import LayersMethod, RidgeMethod
+from layup.benchmark.methods.nearest_mean import LayNMCMethod, NMCMethod
+from layup.benchmark.methods.ranpac import RanPACLayUPMethod, RanPACMethod
 from layup.benchmark.methods.sequential import SequentialMethod
 from layup.benchmark.methods.slca import SLCAMethod
 from layup.registry import Registry
@@ -58,7 +53,7 @@ def method_from(name: str, options: Mapping[str, Any]) -> Method:
     """The method of this name with these options.
 
     >>> method_from("layup", {"k": 1})
-    LayUPMethod(k=1, lam=None, balance=False, precision='float64')
+    layup(k=1, lam=None, balance=False, precision='float64')
     >>> method_from("nmc", {"k": 1})
     Traceback (most recent call last):
     layup.errors.InputError: The method 'nmc' has no option 'k'. It takes metric.
@@ -77,6 +72,7 @@ __all__ = [
     "ModelLearner",
     "Report",
     "Setup",
+    "closed_form",
     "method_class",
     "method_from",
 ]

@@ -1,137 +1,95 @@
-"""LayUP at several depths k in one run, from the sums of the largest."""
+"""`layup` at several depths, or `ridge` on several layers, in one run: from the sums of all of them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Self, Unpack
+from dataclasses import fields, replace
+from typing import Any, ClassVar, Self, cast
 
-from numpy.typing import NDArray
-
-from layup.algebra import GramStatistics, require_precision
-from layup.backbones import Backbone
-from layup.benchmark.methods.blocks import BlocksClassifier, BlocksModel
-from layup.benchmark.methods.layup import LayUPMethod
+from layup.algebra import BlocksClassifier, DepthsClassifier, LayersClassifier
+from layup.benchmark.methods.closed_form import (
+    ClosedFormMethod,
+    ModelLearner,
+    closed_form,
+    resolved_depth,
+)
+from layup.benchmark.methods.layup import LayUPMethod, RidgeMethod
 from layup.benchmark.methods.learner import Method, Report, Setup
-from layup.benchmark.methods.models import ModelLearner, ModelMethod, settled_depth, settled_rule
 from layup.errors import BadImageError
+from layup.features import LastLayers
 from layup.images import ImageSource
-from layup.model import Reading
-from layup.tuning import Wanted
-
-
-class DepthsClassifier(BlocksClassifier):
-    """One ridge classifier for each number of last layers, by that number."""
-
-    def __init__(
-        self, depths: Sequence[int], lam: float | str, balance: bool, precision: str = "float64"
-    ) -> None:
-        super().__init__(lam, balance, precision)
-        self.depths = depths
-
-    @property
-    def blocks(self) -> dict[str, list[str]]:
-        """The last k layers, by k."""
-        return {str(k): list(self.statistics_.layers)[-k:] for k in self.depths}
-
-    def labels(self, x: NDArray[Any]) -> dict[str, list[Any]]:
-        """The label of every row, by k."""
-        return {
-            k: [self.statistics_.labels[best] for best in scores.argmax(axis=1)]
-            for k, scores in self.scores_by_block(x).items()
-        }
-
-    def state_bytes(self, k: str) -> int:
-        """What a model of this depth alone would keep."""
-        sums = self.statistics_
-        alone = GramStatistics({name: sums.layers[name] for name in self.blocks[k]}, sums.precision)
-        prototypes = len(sums.labels) * alone.prototypes.itemsize * alone.dim
-        return alone.nbytes + prototypes + int(sums.counts.nbytes)
-
-
-class LayUPDepths(BlocksModel):
-    """LayUP at several depths: learns as one, answers as many."""
-
-    method = "layup-depths"
-    classifier_: DepthsClassifier
-
-    def __init__(
-        self,
-        backbone: str | Backbone = "bundled",
-        depths: Sequence[int] = (1, 6),
-        lam: float | str = "search",
-        *,
-        balance: bool = False,
-        precision: str = "float64",
-        adapter: Wanted = None,
-        **reading: Unpack[Reading],
-    ) -> None:
-        super().__init__(backbone, adapter=adapter, **reading)
-        self.depths = tuple(depths)
-        self.lam = lam
-        self.balance = balance
-        self.precision = precision
-
-    def labels(self, images: Sequence[ImageSource]) -> dict[str, list[str]]:
-        """The label of every image, by k, in one pass over them."""
-        found: dict[str, list[str]] = {str(k): [] for k in self.depths}
-        for part in self.extractor_.stream(images, "Looking"):
-            if part.bad:
-                raise BadImageError(part.bad[0].reason)
-            for k, labels in self.classifier_.labels(part.rows).items():
-                found[k] += labels
-        return found
-
-    def _layers(self) -> tuple[str, ...]:
-        return self.backbone_.last(max(self.depths))
-
-    def _classifier(self) -> DepthsClassifier:
-        return DepthsClassifier(self.depths, self.lam, self.balance, self.precision)
-
-    def _settings(self) -> dict[str, Any]:
-        return {**super()._settings(), "depths": list(self.depths)}
 
 
 class DepthsLearner(ModelLearner):
-    """LayUP at several depths as a learner: it answers once for each."""
+    """A model of several classifiers as a learner: it predicts once for each."""
 
-    model: LayUPDepths
+    @property
+    def classifier(self) -> BlocksClassifier:
+        """The classifiers, of which each is one of `blocks`."""
+        classifier: Any = self.model.classifier_
+        return classifier  # type: ignore[no-any-return]
 
     def answers(self, images: Sequence[ImageSource]) -> dict[str, list[str]]:
-        """The label of every image, by k."""
-        return self.model.labels(images)
+        """The label of every image, by depth or layer, in one pass over them."""
+        found: dict[str, list[str]] = {block: [] for block in self.classifier.blocks}
+        for part in self.model.extractor_.stream(images, "Predicting"):
+            if part.bad:
+                raise BadImageError(part.bad[0].reason)
+            for block, labels in self.classifier.labels_by_block(part.rows).items():
+                found[block] += labels
+        return found
 
     def reports(self) -> dict[str, Report]:
-        """λ, how the backbone was adapted, and the size of the sums, by k."""
-        classifier, adaptation = self.model.classifier_, self.adaptation()
+        """λ, how the backbone was adapted, and the size of the sums, by depth or layer."""
+        adaptation = self.adaptation()
         return {
-            k: Report(
-                {"lambda": classifier.solved(k)[0], **adaptation},
-                classifier.state_bytes(k) + self.tuned_bytes,
+            block: Report(
+                {"lambda": self.classifier.solved(block)[0], **adaptation},
+                self.classifier.nbytes_alone(block) + self.tuned_bytes,
             )
-            for k in classifier.blocks
+            for block in self.classifier.blocks
         }
 
 
-@dataclass(frozen=True)
-class DepthsMethod(ModelMethod):
-    """`layup` at several depths in one run: as many records as depths."""
+class SweepMethod(ClosedFormMethod):
+    """A method with an option of several values in one run: as many records as values."""
 
-    name = "layup-depths"
-    model = LayUPDepths
+    alone: ClassVar[type[Method]]
+    """The method of one value."""
+    swept: ClassVar[str]
+    """Its option."""
     learner = DepthsLearner
-
-    depths: tuple[int, ...] = ()
-    lam: float | str | None = None
-    balance: bool = False
-    precision: str = "float64"
+    depths: tuple[int, ...]
 
     def settled(self, setup: Setup) -> Self:
-        """All depths are there, and λ's rule is decided."""
-        require_precision(self.precision)
-        depths = tuple(sorted({settled_depth(k, setup) for k in self.depths or (None,)}))
-        return replace(self, depths=depths, lam=settled_rule(self.lam, setup.setting))
+        """With all depths there, each once."""
+        depths = tuple(sorted({resolved_depth(k, setup) for k in self.depths or (None,)}))
+        return cast("Self", ClosedFormMethod.settled(replace(cast("Any", self), depths=depths), setup))
 
     def variants(self) -> dict[str, Method]:
-        """LayUP of each depth."""
-        return {str(k): LayUPMethod(k, self.lam, self.balance, self.precision) for k in self.depths}
+        """The method of each value."""
+        shared = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "depths"}
+        return {str(n): self.alone.with_options({self.swept: n, **shared}) for n in self.depths}
+
+
+DepthsMethod = closed_form(
+    "layup-depths",
+    "`layup` at several depths in one run: as many records as depths.",
+    features=lambda method, setup: LastLayers(max(method.depths)),
+    classifier=DepthsClassifier,
+    options={"depths": ()},
+    base=SweepMethod,
+    alone=LayUPMethod,
+    swept="k",
+)
+
+LayersMethod = closed_form(
+    "ridge-layers",
+    "`ridge` on several layers in one run: as many records as layers.",
+    features=lambda method, setup: LastLayers(max(method.depths)),
+    classifier=LayersClassifier,
+    options={"depths": ()},
+    base=SweepMethod,
+    alone=RidgeMethod,
+    swept="layer",
+)

@@ -2,47 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Self, Unpack
+from layup.algebra import DiscriminantClassifier
+from layup.benchmark.methods.closed_form import closed_form
+from layup.features import Embedding
 
-from layup.algebra import DiscriminantClassifier, require_number
-from layup.backbones import Backbone
-from layup.benchmark.methods.learner import Setup
-from layup.benchmark.methods.models import ModelMethod
-from layup.model import EmbeddingModel, Reading
-from layup.tuning import Wanted
-
-
-class Discriminant(EmbeddingModel):
-    """Linear discriminant analysis of the final embedding."""
-
-    method = "fsa+lda"
-
-    def __init__(
-        self,
-        backbone: str | Backbone = "bundled",
-        lam: float = 1.0,
-        *,
-        adapter: Wanted = None,
-        **reading: Unpack[Reading],
-    ) -> None:
-        super().__init__(backbone, adapter=adapter, **reading)
-        self.lam = lam
-
-    @property
-    def in_force_(self) -> dict[str, Any]:
-        """λ."""
-        return {"lambda": float(self.lam)}
-
-    def _classifier(self) -> DiscriminantClassifier:
-        return DiscriminantClassifier(self.lam)
-
-    def _settings(self) -> dict[str, Any]:
-        return {**super()._settings(), "lam": float(self.lam)}
-
-
-@dataclass(frozen=True)
-class FSALDAMethod(ModelMethod):
+FSALDAMethod = closed_form(
+    "fsa+lda",
     """Linear discriminant analysis of the final embedding, after a first session (Panos et al. 2023).
 
     With f(x), the final embedding of d values, μ_y, its mean over the n_y samples of class y, N samples in
@@ -61,15 +26,8 @@ class FSALDAMethod(ModelMethod):
     otherwise; never on a stream.
 
     lam: λ, a number ≥ 0 that is added to every variance; 1 by default, and not searched.
-    """
-
-    name = "fsa+lda"
-    adapts = True
-    model = Discriminant
-
-    lam: float = 1.0
-
-    def settled(self, setup: Setup) -> Self:
-        """Unchanged, if λ is a number."""
-        require_number(self.lam)
-        return self
+    """,
+    features=lambda method, setup: Embedding(),
+    classifier=DiscriminantClassifier,
+    adapts=True,
+)

@@ -15,9 +15,8 @@ from torch.nn import functional
 from layup.benchmark.methods.gradient import GradientLearner, GradientMethod
 from layup.benchmark.methods.learner import Setup
 from layup.errors import BadImageError
-from layup.features import EMBEDDING, in_batches
+from layup.features import EMBEDDING, extractor_of, in_batches
 from layup.images import ImageSource
-from layup.model import extractor_of
 from layup.tuning import Batch, Groups, shuffled
 
 

@@ -1,18 +1,13 @@
-"""LayUP, the paper's method."""
+"""LayUP, the paper's method, and the paper's other ways to use layers with a ridge classifier."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Self
+from layup.algebra import AverageClassifier, RidgeClassifier
+from layup.benchmark.methods.closed_form import closed_form
+from layup.features import LastLayers, OneLayer
 
-from layup.algebra import require_precision
-from layup.benchmark.methods.learner import Setup
-from layup.benchmark.methods.models import RidgeOfLayersMethod
-from layup.model import LayUP
-
-
-@dataclass(frozen=True)
-class LayUPMethod(RidgeOfLayersMethod):
+LayUPMethod = closed_form(
+    "layup",
     """The paper's method: ridge classification on the concatenated last k layers.
 
     With Φ(x) = (φ_{L−k+1}(x), …, φ_L(x)), the outputs of the last k layers side by side, d values in all,
@@ -33,14 +28,60 @@ class LayUPMethod(RidgeOfLayersMethod):
     balance: treat classes of different size alike; off by default here, as in the paper.
     precision: "float64", or "float32" with a plain LU solve, to do as the authors' code does. Where samples
         are fewer than d and λ is small, its answers are those of rounding.
-    """
+    """,
+    features=lambda method, setup: LastLayers(method.k),
+    classifier=RidgeClassifier,
+    options={"k": None},
+)
 
-    name = "layup"
-    model = LayUP
+RidgeMethod = closed_form(
+    "ridge",
+    """Ridge classification on one layer alone, by default the last: `layup` with k = 1, the paper's ablation.
 
-    precision: str = "float64"
+    With φ(x), the output of that layer (of a transformer a block, the last one before the final norm),
 
-    def settled(self, setup: Setup) -> Self:
-        """K and λ's rule decided; a stream cannot be searched."""
-        require_precision(self.precision)
-        return super().settled(setup)
+        G = Σ φ φᵀ        c_y = Σ φ over class y        s_y(x) = φ(x)ᵀ (G + λI)⁻¹ c_y.
+
+    Keeps: d²/2 + C·d values of 8 bytes (4 in float32) for a layer of width d, and a count for each of C
+    classes. For d = 768, G takes 2.8 MB.
+    Costs: one pass of the network and d² operations an image; where λ is searched, 2 d³ to 9 d³ a task,
+    less while there are fewer images than d; else one solve (d³/3) before the first answer after a task.
+    Needs: nothing. A first session, if there is one, tunes the network before.
+
+    lam: λ, "search", "gcv" or a number ≥ 0, as of `layup`.
+    balance: treat classes of different size alike; off by default.
+    precision: "float64" or "float32", as of `layup`.
+    layer: which layer, counted from the last, which is 1.
+    """,
+    features=lambda method, setup: OneLayer(method.layer),
+    classifier=RidgeClassifier,
+    options={"layer": 1},
+)
+
+LayUPAverageMethod = closed_form(
+    "layup-average",
+    """The other way to use several layers (Figure 3 of the paper): a classifier for each, and their average.
+
+    With φ_l(x), the output of layer l of the last k,
+
+        G_l = Σ φ_l φ_lᵀ        c_{l,y} = Σ φ_l over class y
+        s_y(x) = (1/k) Σ_l φ_l(x)ᵀ (G_l + λ_l I)⁻¹ c_{l,y}
+
+    where every layer has its own λ. `layup` has what this lacks, how the layers vary together. With k = 1 it
+    is `ridge`.
+
+    Keeps: as `layup` of the same k, d²/2 + C·d values of 8 bytes for layers of d values in all, since any of
+    `layup`'s classifiers can be had from the same sums; the k blocks of its own are Σ d_l²/2 of these.
+    Costs: one pass of the network and d² operations an image; where λ is searched, 2 d_l³ to 9 d_l³ a
+    task for each layer; else one solve for each layer (d_l³/3) before the first answer.
+    Needs: nothing but a network with k layers. A first session, if there is one, tunes it before.
+
+    k: how many of the last layers; by default the network's own number.
+    lam: "search", "gcv" or a number ≥ 0, as of `layup`, but for each layer by itself.
+    balance: treat classes of different size alike; off by default.
+    precision: "float64" or "float32", as of `layup`.
+    """,
+    features=lambda method, setup: LastLayers(method.k),
+    classifier=AverageClassifier,
+    options={"k": None},
+)

@@ -11,9 +11,9 @@ from typing import Any, ClassVar, Self
 
 from layup.backbones import Backbone
 from layup.errors import InputError
+from layup.features import Reading
 from layup.images import ImageSource
 from layup.memory import Forecast
-from layup.model import Reading
 from layup.tuning import FirstSession
 
 ONLY = ""

@@ -1,61 +1,15 @@
-"""RanPAC (McDonnell et al. 2023): ridge classification on random projections."""
+"""RanPAC (McDonnell et al. 2023): ridge classification on random projections, also of LayUP's layers."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, Self, Unpack
+from layup.algebra import HeldOutRidgeClassifier
+from layup.benchmark.methods.closed_form import closed_form
+from layup.features import Embedding, LastLayers, Projected
 
-from layup.algebra import HeldOutRidgeClassifier, require_precision
-from layup.backbones import Backbone
-from layup.benchmark.methods.learner import Setup
-from layup.benchmark.methods.models import ModelMethod, settled_rule
-from layup.features import EMBEDDING, Projected, require_width
-from layup.model import Reading, RidgeModel
-from layup.tuning import Wanted
+WIDTH = 10_000
 
-
-class RanPAC(RidgeModel):
-    """Ridge classification on a random projection of the final embedding, or of the last k layers.
-
-    The projection is no part of a file: its seed and shape are.
-    """
-
-    method = "ranpac"
-
-    def __init__(
-        self,
-        backbone: str | Backbone = "bundled",
-        k: int | None = None,
-        lam: float | str = "search",
-        *,
-        width: int = 10_000,
-        seed: int = 0,
-        precision: str = "float64",
-        adapter: Wanted = None,
-        **reading: Unpack[Reading],
-    ) -> None:
-        super().__init__(backbone, adapter=adapter, **reading)
-        self.k = k
-        self.lam = lam
-        self.width = width
-        self.seed = seed
-        self.precision = precision
-
-    def _layers(self) -> tuple[str, ...]:
-        return (EMBEDDING,) if self.k is None else self.backbone_.last(self.k)
-
-    def _extractor(self) -> Projected:
-        return Projected(super()._extractor(), self.width, self.seed)
-
-    def _classifier(self) -> HeldOutRidgeClassifier:
-        return HeldOutRidgeClassifier(self.lam, seed=self.seed, precision=self.precision)
-
-    def _settings(self) -> dict[str, Any]:
-        return {**super()._settings(), "k": self.k, "width": self.width, "seed": self.seed}
-
-
-@dataclass(frozen=True)
-class RanPACMethod(ModelMethod):
+RanPACMethod = closed_form(
+    "ranpac",
     """Ridge classification on a random projection of the final embedding (McDonnell et al. 2023).
 
     With f(x), the final embedding of d values (of a transformer after the final norm), and a matrix W of
@@ -80,22 +34,36 @@ class RanPACMethod(ModelMethod):
         ≥ 0. By default "search", and 1 on a stream, which cannot be searched.
     precision: "float64", or "float32" with a plain LU solve, to do as the authors' code does. Where samples
         are fewer than M and λ is small, its answers are those of rounding.
-    """
+    """,
+    features=lambda method, setup: Projected(Embedding(), method.width, setup.seed),
+    classifier=HeldOutRidgeClassifier,
+    options={"width": WIDTH},
+    adapts=True,
+    stream_lam=1.0,
+)
 
-    name = "ranpac"
-    adapts = True
-    model = RanPAC
+RanPACLayUPMethod = closed_form(
+    "ranpac+layup",
+    """RanPAC of several layers (Section 5.7 of the paper): the last k instead of the final embedding.
 
-    width: int = 10_000
-    lam: float | str | None = None
-    precision: str = "float64"
+    With Φ(x) = (φ_{L−k+1}(x), …, φ_L(x)), the outputs of the last k layers side by side, d values in all, and
+    a matrix W of d × M values, drawn once from N(0, 1) and never changed,
 
-    def settled(self, setup: Setup) -> Self:
-        """The rule for λ decided; a stream cannot be searched."""
-        require_width(self.width)
-        require_precision(self.precision)
-        return replace(self, lam=settled_rule(self.lam, setup.setting, on_a_stream=1.0))
+        h(x) = max(0, Φ(x) W)        G = Σ h hᵀ over all samples        c_y = Σ h over class y
+        s_y(x) = h(x)ᵀ (G + λI)⁻¹ c_y.
 
-    def arguments(self, setup: Setup) -> dict[str, Any]:
-        """The options, and the seed of the projection."""
-        return {**super().arguments(setup), "seed": setup.seed}
+    Keeps: as `ranpac`, M²/2 + C·M values of 8 bytes (4 in float32), whatever k is, C counts, and what a first
+    session tuned. W, which follows from the run's seed and is neither stored nor counted, takes 8·d·M bytes
+    of memory: 370 MB for M = 10,000 and k = 6 layers of 768 values.
+    Costs: one pass of the network and d·M + M² operations an image; λ and the solve as of `ranpac`.
+    Needs: a network with k layers. It is tuned in a first session unless told otherwise, never on a stream.
+
+    width, lam, precision: as of `ranpac`.
+    k: how many of the last layers; by default the network's own number.
+    """,
+    features=lambda method, setup: Projected(LastLayers(method.k), method.width, setup.seed),
+    classifier=HeldOutRidgeClassifier,
+    options={"width": WIDTH, "k": None},
+    adapts=True,
+    stream_lam=1.0,
+)

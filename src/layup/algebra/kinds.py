@@ -1,0 +1,39 @@
+"""The classifiers by kind, and the way back from what one wrote down."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from layup.algebra.blocks import AverageClassifier, DepthsClassifier, LayersClassifier
+from layup.algebra.classifier import (
+    DiscriminantClassifier,
+    HeldOutRidgeClassifier,
+    NearestMeanClassifier,
+    RidgeClassifier,
+    SumsClassifier,
+)
+from layup.algebra.statistics import ClassSums
+
+CLASSIFIERS: dict[str, type[SumsClassifier]] = {
+    each.kind: each
+    for each in (
+        RidgeClassifier,
+        HeldOutRidgeClassifier,
+        AverageClassifier,
+        DepthsClassifier,
+        LayersClassifier,
+        NearestMeanClassifier,
+        DiscriminantClassifier,
+    )
+}
+
+
+def restored(header: Mapping[str, Any], sums: ClassSums) -> SumsClassifier:
+    """The classifier that `SumsClassifier.state` gave, of whatever kind its header says.
+
+    >>> classifier = NearestMeanClassifier().fit([[1.0, 0.1], [0.1, 1.0]], ["cat", "dog"])
+    >>> restored(*classifier.state()).predict([[0.9, 0.3]]).tolist()
+    ['cat']
+    """
+    return CLASSIFIERS[header["classifier"]["kind"]].from_state(header, sums)

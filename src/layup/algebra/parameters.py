@@ -1,0 +1,59 @@
+"""What each kind of classifier is made with, chooses while it learns, and sums.
+
+Light, since files are checked by it.
+
+An option of the ridge classifiers is declared here (`RidgeOptions` says what it means, `RIDGE` what is
+allowed), taken in `classifier.RidgeClassifier`, and used where it matters. All else follows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypedDict
+
+from layup.algebra.statistics import PRECISIONS, ClassSums, GramStatistics
+from layup.schema import AMOUNT, TRUTH, Rule, fields_of, listed, one_of, whole
+
+LAMBDA_RULES = ("search", "gcv")
+METRICS = ("cosine", "euclidean")
+
+
+class RidgeOptions(TypedDict, total=False):
+    """How sums are solved, beside λ.
+
+    balance: treat classes of different size alike. The same as without where sizes are equal.
+    precision: of new sums and of solving with them. "float32" is there to do as others have done: it halves
+        the memory, and ruins predictions where λ is small and samples are fewer than dimensions.
+    """
+
+    balance: bool
+    precision: str
+
+
+Parameters = dict[str, Rule]
+
+LAM = one_of(*LAMBDA_RULES) | AMOUNT
+RIDGE: Parameters = {"lam": LAM, "balance": TRUTH, "precision": one_of(*PRECISIONS)}
+ONE_LAMBDA: Parameters = {"lambda": AMOUNT.or_none()}
+LAMBDA_PER_BLOCK: Parameters = {"lambdas": fields_of(AMOUNT)}
+SOME_LAYERS: Parameters = {"depths": listed(whole(1))}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What classifiers of a kind are made with, what they choose while they learn, and what they sum."""
+
+    parameters: Parameters
+    chosen: Parameters
+    sums: type[ClassSums] = GramStatistics
+
+
+KINDS = {
+    "ridge": Kind(RIDGE, ONE_LAMBDA),
+    "held-out ridge": Kind({"lam": LAM, "seed": whole(), "precision": RIDGE["precision"]}, ONE_LAMBDA),
+    "average of ridges": Kind(RIDGE, LAMBDA_PER_BLOCK),
+    "ridge per depth": Kind({**RIDGE, **SOME_LAYERS}, LAMBDA_PER_BLOCK),
+    "ridge per layer": Kind({**RIDGE, **SOME_LAYERS}, LAMBDA_PER_BLOCK),
+    "nearest mean": Kind({"metric": one_of(*METRICS)}, {}, ClassSums),
+    "discriminant": Kind({"lam": AMOUNT}, {}),
+}
