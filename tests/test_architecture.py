@@ -22,9 +22,6 @@ from layup.cli.app import option_of
 SOURCE = Path(layup.__file__).parent
 LONGEST = 40
 """Lines of a command's body, without its options and its help."""
-NOT_YET_SHORT = {"photos.py", "reproduce.py"}
-NOT_YET_WITHOUT_FLAGS = {"model/network.py"}
-"""Files that are being rewritten: delete these two lists when they are."""
 
 
 def loaded_by(module: str) -> set[str]:
@@ -98,7 +95,7 @@ def test_commands_are_short():
             first = command.body[min(len(command.body) - 1, ast.get_docstring(command) is not None)]
             lines = (command.end_lineno or 0) - first.lineno + 1
             seen += 1
-            if lines >= LONGEST and path.name not in NOT_YET_SHORT:
+            if lines >= LONGEST:
                 long.append(f"{path.name}: {command.name} has {lines} lines")
     assert seen >= 15
     assert long == []
@@ -118,7 +115,7 @@ def test_messages_of_the_library_name_no_options_of_commands():
     naming = []
     for path in sorted(SOURCE.rglob("*.py")):
         name = path.relative_to(SOURCE).as_posix()
-        if not name.startswith("cli/") and name not in NOT_YET_WITHOUT_FLAGS:
+        if not name.startswith("cli/"):
             for text in texts(path):
                 others = re.sub(r"pip install [^\n]*", "", text)
                 naming += [f"{name}: {text}"] if re.search(r"(?<![\w-])--[a-z]", others) else []

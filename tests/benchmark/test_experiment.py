@@ -444,7 +444,7 @@ def test_a_record_has_all_that_is_needed_to_repeat_it(make, nano):
         "adapter": SESSION.to_dict(),
         "preset": "official",
         "method": "layup",
-        "options": {"k": 2, "lam": "gcv", "balance": False},
+        "options": {"k": 2, "lam": "gcv", "balance": False, "precision": "float64"},
     }
     assert values["versions"] == machine.versions()
     assert values["versions"]["layup"] == layup.__version__

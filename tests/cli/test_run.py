@@ -286,7 +286,7 @@ def test_options_reach_the_record(quick, here):
         *("--seed", 5, "--out", "here", "--no-cache", "--workers", 0),
     )
     record = the_record(here / "here")
-    assert record.run["options"] == {"k": 1, "lam": 0.5, "balance": True}
+    assert record.run["options"] == {"k": 1, "lam": 0.5, "balance": True, "precision": "float64"}
     assert [len(task.classes) for task in record.tasks] == [3, 1]
     assert record.class_order == [name(i) for i in range(CLASSES)]
     assert [task.train for task in record.tasks] == [9, 3]
