@@ -126,7 +126,7 @@ def test_commands_know_them(ok: Callable[..., Any], tmp_path: Path) -> None:
     assert "The nearest thumbnail" in ok("methods").out
     assert "192 values" in ok("methods", "thumbnails").out
     assert "stripes" in ok("datasets").out
-    assert "small-conv: of the installed package layup-example." in ok("backbones").out
+    assert "small-conv: from the installed package layup-example." in ok("backbones").out
     run = ("run", "--dataset", "stripes", "--method", "thumbnails", "--backbone", "small-conv")
     assert "1.000" in ok(*run, "--out", tmp_path / "results", "--no-cache").out
 

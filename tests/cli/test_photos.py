@@ -1024,7 +1024,7 @@ def test_learn_tunes_the_network_first(here, ok):
     assert "preset default, optimizer adamw, learning rate 0.003, weight decay 0.0005, batch size 48" in info
     assert ok("predict", "n.layup", "test").out
     assert "Adapted" not in ok("learn", "second", "--to", "n.layup").out
-    assert "cannot be un-learned" in ok("forget", "n.layup", "second").err
+    assert "cannot be forgotten" in ok("forget", "n.layup", "second").err
 
 
 def test_info_prints_all_values_of_a_preset(here, ok):
@@ -1046,9 +1046,9 @@ def test_info_prints_all_values_of_a_preset(here, ok):
         ),
         (["--adapt", "vpt", "--preset", "papers"], "Did you mean 'paper'?"),
         (["--adapt", "adaptformer"], "not to EfficientNet. Use 'ssf' or 'full'"),
-        (["--preset", "paper"], "--preset says how to tune the network: it needs --adapt."),
-        (["--seed", "0"], "--seed says how to tune the network: it needs --adapt."),
-        (["--learning-rate", "1"], "--learning-rate says how to tune the network: it needs --adapt."),
+        (["--preset", "paper"], "--preset says how to tune the network: give --adapt as well."),
+        (["--seed", "0"], "--seed says how to tune the network: give --adapt as well."),
+        (["--learning-rate", "1"], "--learning-rate says how to tune the network: give --adapt as well."),
         (
             ["--adapt", "ssf", "--learning-rate", "nan"],
             "learning_rate = nan is impossible. Use a number > 0.",

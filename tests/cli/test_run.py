@@ -108,7 +108,7 @@ def test_a_run_shows_a_line_for_each_task_and_leaves_a_record(quick, here, own_c
     assert f"Record: results/{record.name}.json" in result.out
     # A learner that passes every test image after every task: 8 + 4 and 8 + 8.
     assert "through the network: 24." in result.out
-    assert "it would be 28." in result.out
+    assert "would need 28." in result.out
 
 
 def test_a_record_names_its_engine(quick, here, refused):
@@ -145,7 +145,7 @@ def test_a_finished_run_is_not_run_again_unless_asked(quick, here, batches):
     again = quick(*PHOTOS)
     assert len(batches) == 2
     assert again.out == ""
-    assert "This run is finished already (--again runs it anew)" in again.err
+    assert "This run is finished already (--again repeats it)" in again.err
     assert f"results/{path.name}: average accuracy " in again.err
     assert path.read_bytes() == before
     assert "average accuracy" in quick(*PHOTOS, "--again").out
@@ -319,9 +319,9 @@ def test_a_run_that_needs_much_memory_says_so(quick, monkeypatch):
     monkeypatch.setattr(console, "MUCH", 0)
     monkeypatch.setattr(memory, "available", lambda: 21_000_000_000)
     [line] = quick(*PHOTOS).err.splitlines()
-    assert re.fullmatch(r"Memory: about [\d.]+ kB \(G .*\) beside the network, 21\.0 GB free\.", line)
+    assert re.fullmatch(r"Memory: about [\d.]+ kB \(G .*\) besides the network, 21\.0 GB free\.", line)
     monkeypatch.setattr(memory, "available", lambda: None)
-    assert quick(*PHOTOS, "--again").err.endswith(") beside the network.\n")
+    assert quick(*PHOTOS, "--again").err.endswith(") besides the network.\n")
 
 
 def test_a_run_that_would_not_fit_is_one_sentence(run, here, batches, monkeypatch):

@@ -14,8 +14,8 @@ from layup.cli import console
 from layup.errors import LayupError
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(wanted: bool) -> None:
+    if wanted:
         console.say(f"layup {__version__}")
         raise typer.Exit
 
@@ -29,14 +29,14 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     help="""
-    Teach a frozen pre-trained model new classes for ever: no forgetting, no training, no stored images.
+    Teach a frozen pre-trained network new classes: no forgetting, no training, no stored images.
 
     [bold]Start here[/]
 
     layup demo                               see it work, offline, in a minute
     layup learn photos/ --to m.layup         photos/CLASS/*.jpg
     layup learn more-photos/ --to m.layup    new classes, or more of the old
-    layup predict m.layup holiday/           what is on these?
+    layup predict m.layup holiday/           what is in these photos?
     """,
 )
 
@@ -51,7 +51,7 @@ def layup(
 
 
 OPTIONS = {"adapter": "--adapt", "shuffled": "--shuffle"}
-"""Options that are not called as the argument that they set."""
+"""Options whose name is not that of the argument they set."""
 
 
 def option_of(argument: str) -> str:
@@ -64,7 +64,7 @@ def option_of(argument: str) -> str:
 
 
 def _hint(error: LayupError) -> str:
-    """A sentence that names the option which an error is about, if this command has it."""
+    """A sentence that names the option that an error is about, if this command has it."""
     command: Any = typer.main.get_command(app)
     for word in sys.argv[1:]:
         command = getattr(command, "commands", {}).get(word, command)
@@ -92,9 +92,7 @@ def main() -> None:
     except (MemoryError, RuntimeError) as error:
         if isinstance(error, RuntimeError) and "memory" not in str(error):
             raise
-        console.fail(
-            "There is not enough memory. Use a smaller k or input size, or fewer photos in a lesson."
-        )
+        console.fail("There is not enough memory. Use a smaller k or input size, or fewer photos in a batch.")
         sys.exit(1)
     except SystemExit as done:
         if done.code == INTERRUPTED:

@@ -1,4 +1,4 @@
-"""The command for people who want to know how fast it is: here, and beside what."""
+"""The command that measures speed and memory on this machine, next to the literal procedure."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Wanted:
 
     @property
     def images(self) -> int | None:
-        """How many images a class, in whole runs; None for all."""
+        """How many images per class, in whole runs; None for all."""
         return 12 if self.quick else None
 
 
@@ -54,12 +54,12 @@ def bench(
     classes: Annotated[int | None, typer.Option(help="Classes. Default: 200; 40 with --quick.")] = None,
     pairs: Annotated[
         int | None,
-        typer.Option(help="How often each is timed, in turn. Default: 3; 1 with --quick.", min=1),
+        typer.Option(help="How often each way is timed, in turn. Default: 3; 1 with --quick.", min=1),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Smaller, in a few minutes for all.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Smaller: a few minutes for all.")] = False,
     check: Annotated[
         bool,
-        typer.Option("--check", help="Compare search's answers with a float64 oracle; takes minutes."),
+        typer.Option("--check", help="Compare search's λ and labels with a float64 oracle; takes minutes."),
     ] = False,
     backbone: Annotated[
         str | None,
@@ -69,21 +69,20 @@ def bench(
         Path | None, typer.Option(help="Folder for the numbers (JSON) and pictures (PNG).", metavar="FOLDER")
     ] = None,
 ) -> None:
-    """Measure speed and memory on this machine, beside the literal procedure.
+    """Measure speed and memory on this machine, next to the procedure as the paper writes it.
 
-    layup bench --quick                      all of it, small
+    layup bench --quick                      everything, small
     layup bench search                       λ search and task update: 4 folds × 16 λ
-    layup bench stream                       learn one sample and predict, beside re-solving
-    layup bench runs                         ten tasks, beside the authors' protocol
-    layup bench sweep                        k = 1 … 12 from one set of sums, beside twelve runs
-    layup bench sweep --backbone bundled     the same with another network; this one takes 25 minutes a pair
+    layup bench stream                       learn one sample and predict, against re-solving
+    layup bench runs                         ten tasks, against the authors' protocol
+    layup bench sweep                        k = 1 … 12 from one set of sums, against twelve runs
+    layup bench sweep --backbone bundled     the same with another network; takes 25 minutes per pair
     layup bench growth                       time and memory over n, d, C and T; where 24 GB end
-    layup bench search --check --save out/   also whether λ and labels are right; keeps the numbers
+    layup bench search --check --save out/   also check λ and labels; keep the numbers
 
-    Both ways of doing a thing are timed in turn, so that whatever else the machine does disturbs both:
-    believe the ratios, not the seconds. runs and sweep have their own networks and images, and so
-    neither --dim nor --classes. At full size search and sweep take a quarter of an hour and more, the
-    others minutes.
+    The two ways are timed in turn, so that other load on the machine disturbs both: trust the ratios, not
+    the seconds. runs and sweep have their own networks and images, so --dim and --classes do not apply to
+    them. At full size search and sweep take a quarter of an hour or more, the others minutes.
     """
     if what not in (*NAMES, ALL):
         raise unknown_name("measurement", what, [*NAMES, ALL])

@@ -1,6 +1,6 @@
-"""What the command line prints: tables for people on standard output, remarks on standard error.
+"""What the command line prints: tables on standard output, remarks on standard error.
 
-Names come from outside: all text goes through `shown`, `json_text` or `csv_text`, and no command stays in it.
+Names come from outside: `shown`, `json_text` and `csv_text` remove terminal commands from all text.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 MANY = 40
 """Tables on a screen stop here; piped ones do not."""
 WIDE = 160
-"""Columns of a table that is piped: nobody's screen is too narrow for it."""
+"""The width of a table that is piped, in characters."""
 
 MUCH = 100_000_000
-"""Bytes of memory that are worth a word."""
+"""Bytes of memory that are worth a remark."""
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
@@ -52,7 +52,7 @@ def say(text: str) -> None:
 
 
 def remark(text: str) -> None:
-    """A sentence beside the result."""
+    """A sentence in addition to the result, on standard error."""
     err.print(shown(text), soft_wrap=True)
 
 
@@ -62,7 +62,7 @@ def fail(text: str) -> None:
 
 
 class Remarks(logging.Handler):
-    """Makes a remark of whatever the library logs."""
+    """Prints what the library logs as remarks."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """One record, in a line."""
@@ -78,7 +78,7 @@ def print_json(value: object) -> None:
 
 
 def _can_be_written(text: str) -> bool:
-    """Whether standard output has all of these letters: of others it makes question marks."""
+    """Whether standard output can encode this text; it would print other letters as question marks."""
     try:
         text.encode(sys.stdout.encoding or "utf-8")
     except UnicodeEncodeError:
@@ -87,13 +87,13 @@ def _can_be_written(text: str) -> bool:
 
 
 def print_csv(text: str) -> None:
-    """CSV on standard output; letters that it lacks are written out."""
-    encoding = sys.stdout.encoding or "utf-8"  # what is no file has none
+    """CSV on standard output; letters that it cannot encode are escaped."""
+    encoding = sys.stdout.encoding or "utf-8"  # a stream that is not a file has none
     sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]], texts: int = 1) -> None:
-    """A table: as many columns of text on the left, numbers and answers on the right."""
+    """A table with `texts` columns of text on the left, and numbers on the right."""
     show(Table.of(columns, rows, texts))
 
 
@@ -120,9 +120,9 @@ def _print_table(drawn: Drawn) -> None:
 def live_table(
     title: str, columns: Sequence[str], steps: int
 ) -> Iterator[tuple[Callable[..., None], Callable[[], None]]]:
-    """A table that grows, above a bar of so many steps: gives `add_row` and `advance`.
+    """A table that grows, above a progress bar of `steps` steps: gives `add_row` and `advance`.
 
-    Where nobody is looking (a log file, say), each row is a line when it comes, and the table follows.
+    Where the output is not a terminal (a log file, say), each row is a line, and the table comes at the end.
     """
     drawn = Drawn(title=shown(title), title_justify="left", title_style="bold")
     for column in columns:
@@ -141,7 +141,7 @@ def live_table(
 
 
 def facts(values: Mapping[str, object]) -> None:
-    """Names and values, one pair a line."""
+    """Names and values, one pair per line."""
     drawn = Drawn.grid(padding=(0, 2))
     for name, value in values.items():
         drawn.add_row(shown(name, "bold"), shown(str(value)))
@@ -204,7 +204,7 @@ def knowledge(path: Path, model: ImageModel) -> None:
 
 
 def accuracies(per_class: Mapping[str, float], sizes: Mapping[str, int]) -> None:
-    """Accuracy by class, the worst first: that is what people look for."""
+    """Accuracy per class, the worst first."""
     worst_first = sorted(per_class.items(), key=lambda item: (item[1], item[0]))
     rows = [[label, f"{sizes[label]:,}", f"{value:.3f}"] for label, value in worst_first]
     table(["class", "images", "accuracy"], rows)
@@ -220,17 +220,17 @@ def measured(records: Mapping[str, Record], paths: Mapping[str, Path], authors_p
         say(f"{f'k = {name}: ' if name else ''}{', '.join(words)}. Record: {paths[name]}")
     ours = sum(step.forward_passes for step in next(iter(records.values())).steps)
     say(
-        f"Images through the network: {ours:,}. In the authors' code, which passes the tests of all tasks so "
-        f"far again after every task, it would be {authors_passes:,}."
+        f"Images through the network: {ours:,}. The authors' code, which passes the test images of all "
+        f"tasks so far again after every task, would need {authors_passes:,}."
     )
 
 
 def forecast(found: memory.Forecast) -> None:
-    """How much memory it will take, and how much there is, where that is worth a word."""
+    """How much memory a run will take, and how much is free, if that is worth a remark."""
     if found.total < MUCH:
         return
     free = memory.available()
-    remark(f"Memory: {found} beside the network{'' if free is None else f', {size_of(free)} free'}.")
+    remark(f"Memory: {found} besides the network{'' if free is None else f', {size_of(free)} free'}.")
 
 
 def share(k: int, depth: int) -> str:
@@ -315,6 +315,6 @@ def information(header: Mapping[str, Any], path: Path) -> None:
     single = [label for label, count in counts.items() if count == 1]
     if single:
         remark(
-            f"Classes of one photo only: {len(single)}. "
+            f"Classes with only one photo: {len(single)}. "
             "For such a class the file holds that photo's feature vector."
         )

@@ -1,4 +1,4 @@
-"""Which datasets there are, which of them are here, and whether they are what they should be."""
+"""Commands about datasets: list them, check them, and get them."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ datasets_app = typer.Typer()
 
 @datasets_app.callback(invoke_without_command=True)
 def datasets(context: typer.Context, data: Data = HERE) -> None:
-    """List the datasets, their sizes, and what of them is found on disk.
+    """List the datasets, their sizes, and which of them are on disk.
 
-    layup datasets                         what there is, and what is in ./data
-    layup datasets --data /mnt/data        what is in /mnt/data
+    layup datasets                         all datasets, and which are in ./data
+    layup datasets --data /mnt/data        the same for /mnt/data
     layup datasets check cub200            is it complete, and can every image be read?
-    layup datasets get cifar100            download it, or learn where to get it
+    layup datasets get cifar100            download it, or say where to get it
 
-    cil and ocl: new classes task by task, ocl with one look at each image. dil: new domains.
+    cil: new classes task by task. dil: new domains. ocl: as cil, each image seen once.
     """
     if context.invoked_subcommand:
         return
@@ -71,9 +71,9 @@ def check(
     """Verify a dataset on disk: its layout, its numbers, and that every image can be read.
 
     layup datasets check cub200 --data /mnt/data
-    layup datasets check domains:photos        also for folders of your own
+    layup datasets check domains:photos        also for your own folders
 
-    Where two sets of numbers are in circulation, either is right, and it says which.
+    Where two versions of a dataset are in circulation, either is accepted, and it says which.
     Exits with 1 if anything is wrong.
     """
     from layup.benchmark.datasets import check_dataset
@@ -108,10 +108,10 @@ def check(
 
 @datasets_app.command()
 def get(name: Name, data: Data = HERE) -> None:
-    """Download a dataset, if that is possible; say where to get it, if not.
+    """Download a dataset if that is possible; otherwise say where to get it.
 
     layup datasets get cifar100                169 MB into ./data
-    layup datasets get imagenet-r              how to get it, and where to put it
+    layup datasets get imagenet-r              where to get it, and where to put it
     """
     from layup.benchmark.datasets import data_folder, source_of
 
@@ -121,7 +121,7 @@ def get(name: Name, data: Data = HERE) -> None:
         return
     if source.locate(data) is None and source.download is not None:
         source.download(data)
-    folder = source.require(data).folder  # or says what is expected, and where to get it
+    folder = source.require(data).folder  # or raises, and says what is expected and where to get it
     console.say(f"{name} is in '{folder}'. Check it with: layup datasets check {name} --data '{data}'")
 
 

@@ -1,4 +1,4 @@
-"""The main job on built-in data: five tasks of handwritten digits, three methods, one saved model."""
+"""The demo on built-in data: five tasks of handwritten digits, three methods, one saved model."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def digits_scenario() -> Scenario:
 
 
 def digits_tasks() -> list[DigitsTask]:
-    """The tasks of `digits_scenario` as plain lists, to play with.
+    """The tasks of `digits_scenario` as plain lists.
 
     >>> [task.classes for task in digits_tasks()][:2]
     [['0', '1'], ['2', '3']]

@@ -1,4 +1,4 @@
-"""Which methods there are, what each does, and what can be chosen."""
+"""The command that lists methods and explains them."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from layup.cli.app import app
 
 @app.command()
 def methods(
-    name: Annotated[str | None, typer.Argument(help="Tell all of one method.", metavar="[NAME]")] = None,
+    name: Annotated[str | None, typer.Argument(help="Explain this method.", metavar="[NAME]")] = None,
 ) -> None:
-    """List the methods that `layup run` can run, or tell all of one.
+    """List the methods that `layup run` can run, or explain one.
 
-    layup methods                            what there is
+    layup methods                            all methods
     layup methods ranpac                     its equations, what it keeps, costs and needs, its options
 
-    cil: new classes task by task. dil: new domains. ocl: one look at each image. Where adapts says yes, the
-    network is first tuned to the first task, unless it is a stream or --adapt none is given; with others,
-    --adapt auto does so, and NAME+fsa is short for that.
+    cil: new classes task by task. dil: new domains. ocl: as cil, each image seen once. Where adapts says yes,
+    the network is first tuned to the first task, except in ocl or with --adapt none. For other methods,
+    --adapt auto does so; NAME+fsa is short for it.
     """
     from layup.benchmark.methods import METHODS, method_class
 

@@ -1,4 +1,4 @@
-"""Options that several commands have, and what they mean."""
+"""Options that several commands share, and how their values are read."""
 
 from __future__ import annotations
 
@@ -17,27 +17,28 @@ if TYPE_CHECKING:
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Neither read nor write the feature cache.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Weights = Annotated[
-    Path | None, typer.Option(help="A weights file for a timm backbone; for an old model, where it is now.")
+    Path | None,
+    typer.Option(help="A weights file for a timm backbone; for an old model, where that file is now."),
 ]
 AllowBackbone = Annotated[
     bool,
     typer.Option(
         "--allow-backbone",
-        help="Let the model file say where its network comes from: a path that it names, or a download.",
+        help="Load the network from where the model file says: a path, or a download.",
     ),
 ]
-Workers = Annotated[int | None, typer.Option(help="Processes that decode photos. Default: by need.", min=0)]
+Workers = Annotated[int | None, typer.Option(help="Processes that decode photos. Default: as needed.", min=0)]
 Engine = Annotated[
     str | None,
     typer.Option(
         help="What computes the network: eager (default, plain PyTorch), folded (faster with batch norms), "
-        "or onnx (fastest on a CPU; pip install 'layup-cl\\[onnx]'). Same answers, to rounding."
+        "or onnx (fastest on a CPU; pip install 'layup-cl\\[onnx]'). Same features, to rounding."
     ),
 ]
 
 
 def first_session(adapt: str | None, **options: Any) -> FirstSession | None:
-    """What the options ask for, in the first place whether at all."""
+    """The first session that the options describe, if any."""
     from layup.tuning import FirstSession
 
     values = given(options)
@@ -45,17 +46,17 @@ def first_session(adapt: str | None, **options: Any) -> FirstSession | None:
         return FirstSession(adapt, **values)
     if values:
         option = next(iter(values)).replace("_", "-")
-        raise InputError(f"--{option} says how to tune the network: it needs --adapt.")
+        raise InputError(f"--{option} says how to tune the network: give --adapt as well.")
     return None
 
 
 def given(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Those that were given."""
+    """The options that were given."""
     return {name: value for name, value in options.items() if value is not None}
 
 
 def option_values(written: Iterable[str]) -> dict[str, Any]:
-    """Options of a method that somebody has written as NAME=VALUE.
+    """Options of a method, written as NAME=VALUE.
 
     >>> option_values(["width=2000", "learning-rate=0.1", "lam=gcv"])
     {'width': 2000, 'learning_rate': 0.1, 'lam': 'gcv'}
@@ -64,7 +65,7 @@ def option_values(written: Iterable[str]) -> dict[str, Any]:
     for text in written:
         name, equals, value = text.partition("=")
         if not equals:
-            raise InputError(f"{text!r} is no option of a method. Write NAME=VALUE, such as epochs=5.")
+            raise InputError(f"{text!r} is not an option of a method. Write NAME=VALUE, such as epochs=5.")
         try:
             values[name.strip().replace("-", "_")] = json.loads(value)
         except ValueError:

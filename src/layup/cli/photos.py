@@ -1,4 +1,4 @@
-"""Commands for people with photos: learn, predict, evaluate, forget, merge and what belongs to them."""
+"""Commands for folders of photos: learn, predict, evaluate, forget, merge, and those about models."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ Balance = Annotated[
 @app.command()
 def learn(
     photos: Photos,
-    to: Annotated[Path, typer.Option(help="The model file: made if missing, extended if there.")],
+    to: Annotated[Path, typer.Option(help="The model file: created, or extended if it exists.")],
     backbone: Annotated[
         str | None,
         typer.Option(help="bundled (default), vit-nano, any timm name with its tag, or hf:NAME."),
@@ -71,8 +71,8 @@ def learn(
         str | None, typer.Option(help="How to tune: default, paper, or official (the authors' code).")
     ] = None,
     epochs: Annotated[int | None, typer.Option(help="Passes over the photos when tuning.", min=1)] = None,
-    learning_rate: Annotated[float | None, typer.Option(help="How fast to tune.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Of all that is random when tuning.", min=0)] = None,
+    learning_rate: Annotated[float | None, typer.Option(help="Learning rate of tuning.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Random seed of tuning.", min=0)] = None,
     engine: Engine = None,
     strict: Strict = False,
     no_cache: NoCache = False,
@@ -81,15 +81,15 @@ def learn(
     """Learn classes from folders of photos, into a new model or an old one.
 
     layup learn photos/ --to m.layup           photos/CLASS/*.jpg
-    layup learn more/ --to m.layup             go on with it, any time
+    layup learn more/ --to m.layup             continue with it, at any time
     layup learn photos/ --to v.layup --backbone vit-nano
     layup learn photos/ --to f.layup --engine folded
     layup learn photos/ --to a.layup --backbone vit-nano --adapt adaptformer
 
-    The photos themselves are not kept. What is: one sum per class and one matrix.
-    With --adapt, also a small set of weights, tuned once to the photos of this
-    first call. That takes minutes to hours, and goes on where it stopped if the
-    same command is given again.
+    The photos are not kept, only one sum per class and one matrix. With --adapt,
+    also a small set of weights, tuned once to the photos of this first call.
+    That takes minutes to hours; if it is interrupted, give the same command
+    again to continue.
     """
     from layup.images import class_folders
 
@@ -108,13 +108,11 @@ def learn(
         tuned_before = model.network.adapted
         done = model.learn(paths, labels, strict=strict, checkpoint=checkpoint)
         model.save(to)
-        storage.delete(checkpoint)  # only now is nothing lost with it
+        storage.delete(checkpoint)  # only now, when the model is saved
     console.changes(done.counts, model.counts_, "learned")
     console.report_bad(done.bad, paths)
     if model.batches.count(done.id) > 1:
-        console.remark(
-            "These very photos were learned before, and now count twice. `layup forget` undoes it."
-        )
+        console.remark("The same photos were learned before, and now count twice. `layup forget` undoes it.")
     console.knowledge(to, model)
     if model.network.adapted and not tuned_before:
         _show_adaptation(model, to.with_name(f"{to.stem}-adaptation.png"))
@@ -134,7 +132,7 @@ def predict(
     no_cache: NoCache = False,
     workers: Workers = None,
 ) -> None:
-    """Say what is on photos.
+    """Predict the classes of photos.
 
     layup predict m.layup a.jpg b.jpg
     layup predict m.layup holiday/ --csv > labels.csv
@@ -161,7 +159,7 @@ def evaluate(
     model: Model,
     photos: Photos,
     picture: Annotated[
-        Path | None, typer.Option(help="Where to draw the confusion matrix. Default: beside the model.")
+        Path | None, typer.Option(help="Where to draw the confusion matrix. Default: next to the model.")
     ] = None,
     as_json: AsJson = False,
     weights: Weights = None,
@@ -170,7 +168,7 @@ def evaluate(
     no_cache: NoCache = False,
     workers: Workers = None,
 ) -> None:
-    """Measure a model on photos that it has not learned: accuracy, by class, and what it confuses.
+    """Measure a model on photos that it has not learned: accuracy, also per class, and a confusion matrix.
 
     layup evaluate m.layup test-photos/        test-photos/CLASS/*.jpg
     """
@@ -212,11 +210,11 @@ def forget(
     no_cache: NoCache = False,
     workers: Workers = None,
 ) -> None:
-    """Un-learn photos exactly: the sums become what they would be without them.
+    """Forget photos exactly: the sums become what they would be without them.
 
     layup forget m.layup withdrawn/            withdrawn/CLASS/*.jpg
 
-    λ stays as it is. A class whose last photo goes disappears. Cached features of the photos are deleted.
+    λ stays as it is. A class without photos disappears. Cached features of the photos are deleted.
     """
     from layup.images import class_folders
 
@@ -232,8 +230,8 @@ def forget(
         console.say(f"λ is kept: {loaded.lambda_:g}. What was forgotten may have had a part in choosing it.")
     if loaded.network.adapted:
         console.remark(
-            "The network was tuned to the first photos that this model learned: that cannot be un-learned. "
-            "If these were among them, only a new model without them is rid of them altogether."
+            "The network was tuned to the first photos that this model learned: that cannot be forgotten. "
+            "If these were among them, only a new model without them is completely free of them."
         )
 
 
@@ -242,7 +240,7 @@ def merge(
     models: Annotated[list[Path], typer.Argument(help="Two or more .layup files.", metavar="MODELS")],
     to: Annotated[Path, typer.Option(help="Where to write the merged model.")],
     base: Annotated[
-        Path | None, typer.Option(help="The model from which all of them were grown, if they share batches.")
+        Path | None, typer.Option(help="The model that all of them grew from, if they share batches.")
     ] = None,
     lam: Lam = None,
     balance: Balance = None,
@@ -253,12 +251,12 @@ def merge(
     layup merge berlin.layup lima.layup --to both.layup
     layup merge a.layup b.layup --base old.layup --to new.layup
 
-    The second: a and b were both grown from old, so a + b − old is computed.
+    In the second example both a and b grew from old, so a + b − old is computed.
     """
     from layup.model import load, mixed_engines
 
     if len(models) < 2:
-        raise InputError(f"Merging takes at least two models, and here is {len(models)}.")
+        raise InputError(f"Merging takes at least two models, not {len(models)}.")
     with _held(to):
         if to.exists() and to not in models and not overwrite:
             raise InputError(f"'{to}' exists already. Give another --to, or --overwrite to replace it.")
@@ -267,7 +265,7 @@ def merge(
         for other in others:
             if other.classifier.get_params() != merged.classifier.get_params():
                 console.remark(
-                    "These models have different rules for λ or balance: the first one's are kept."
+                    "These models have different rules for λ or balance: those of the first are kept."
                 )
             merged.merge(other, ancestor)
             if mixture := mixed_engines(merged, other):
@@ -320,7 +318,7 @@ def backbones(
         rows.append([name, f"{height} × {width}", str(network.depth), f"{values:,}", used])
     console.table(["--backbone", "pixels", "layers", "values", "default k"], rows)
     for name, package in BACKBONES.packages.items():
-        console.say(f"{name}: of the installed package {package}.")
+        console.say(f"{name}: from the installed package {package}.")
     console.say(
         "Also: any timm name with its weights' tag, downloaded once (layup backbones vit_base), "
         "and hf:NAME or hf:FOLDER (needs the extra: pip install 'layup-cl[hf]')."
@@ -333,9 +331,9 @@ app.add_typer(cache_app, name="cache")
 
 @cache_app.callback(invoke_without_command=True)
 def cache(context: typer.Context) -> None:
-    """Show the store of features that were computed already; 'layup cache clear' empties it.
+    """Show the cache of computed features; 'layup cache clear' empties it.
 
-    Its folder is that of the environment variable LAYUP_CACHE, its limit LAYUP_CACHE_LIMIT (such as 2GB).
+    The environment variables LAYUP_CACHE and LAYUP_CACHE_LIMIT (such as 2GB) set its folder and its limit.
     """
     if context.invoked_subcommand:
         return
@@ -359,7 +357,7 @@ def clear() -> None:
     store = FeatureCache()
     freed = store.clear()
     if left := store.stats().bytes:
-        raise StorageError(f"'{store.path}' could not be deleted: {size_of(left)} are left in it.")
+        raise StorageError(f"'{store.path}' could not be deleted: it still holds {size_of(left)}.")
     console.say(f"Freed {size_of(freed)}.")
 
 
@@ -369,7 +367,7 @@ def demo(
         "demo"
     ),
 ) -> None:
-    """See it work, offline: ten digits in five tasks, two new classes at a time, nothing forgotten."""
+    """See it work, offline: ten digits in five tasks, two new classes at a time."""
     from layup.benchmark import plots
     from layup.cli.demo import demo_models, digits_scenario, digits_tasks, run_demo, save_examples
 
@@ -400,7 +398,7 @@ def demo(
 
 
 def _held(path: Path) -> AbstractContextManager[None]:
-    """The model is ours while the block runs; whoever has to wait is told for whom."""
+    """Locks the model while the block runs; a process that has to wait is told who holds it."""
     storage.require_writable(path)
     return storage.locked(
         path, on_wait=lambda holder: console.remark(f"Waiting: '{path}' is in use by {holder} …")
@@ -410,12 +408,12 @@ def _held(path: Path) -> AbstractContextManager[None]:
 def _loaded(
     path: Path, weights: Path | None, allow_backbone: bool, no_cache: bool, workers: int | None
 ) -> ImageModel:
-    """The model in a file, to be used as the options say."""
+    """The model in a file, with the options of the command."""
     from layup.adapters import ADAPTERS
     from layup.model import load
 
     if allow_backbone:
-        list(ADAPTERS)  # then a file may name those of plug-ins, too
+        list(ADAPTERS)  # a file may then name adapters of plug-ins, too
     return load(path, weights=weights, allow_backbone=allow_backbone, cache=not no_cache, workers=workers)
 
 
@@ -441,14 +439,13 @@ def _given(**options: Any) -> dict[str, Any]:
 def _require_extendable(
     model: ImageModel, path: Path, session: FirstSession | None, wanted: dict[str, Any]
 ) -> None:
-    """An old model keeps its network, engine and k: asking for others is a mistake."""
+    """An existing model keeps its network, engine and k: other values are refused."""
     from layup.backbones import full_name
 
     if session is not None:
         raise InputError(
-            f"'{path}' is a model already: what it has learned is sums of features, and tuning the "
-            "network now would change every feature under them. Leave --adapt out, or start a new "
-            "model with another --to."
+            f"'{path}' is a model already: it holds sums of features, and tuning the network now would "
+            "change all these features. Leave --adapt out, or start a new model with another --to."
         )
     if wanted["backbone"] is not None:
         wanted = {**wanted, "backbone": full_name(wanted["backbone"])}
@@ -479,6 +476,6 @@ def _show_adaptation(model: ImageModel, picture: Path) -> None:
 
 def _require_usable(found: Predictions, paths: list[Path], strict: bool) -> None:
     if not paths:
-        raise InputError("There are no image files in what was given.")
+        raise InputError("There are no image files among the given paths.")
     if found.bad and (strict or not found.kept):
         raise InputError(found.bad[0].reason)

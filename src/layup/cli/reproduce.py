@@ -1,4 +1,4 @@
-"""The command for reviewers: every table and figure of the paper by name, beside the paper's numbers."""
+"""The command that reproduces tables and figures of the paper, next to the paper's numbers."""
 
 from __future__ import annotations
 
@@ -30,57 +30,61 @@ def reproduce(
         bool,
         typer.Option(
             "--quick",
-            help="Everything in miniature, offline: digits, or with --data a sample of what is there.",
+            help="Everything in miniature, offline: digits, or with --data a sample of the datasets in it.",
         ),
     ] = False,
     local: Annotated[
         bool,
-        typer.Option("--local", help="All datasets in --data, whole, with the two networks of layup's own."),
+        typer.Option(
+            "--local", help="All datasets in --data, whole, with the two networks that come with layup."
+        ),
     ] = False,
     report: Annotated[
-        Path, typer.Option(help="Folder of the page: reproduction.html, reproduction.md and pictures.")
+        Path, typer.Option(help="Folder for the page: reproduction.html, reproduction.md and pictures.")
     ] = Path("reproduction"),
-    out: Annotated[Path, typer.Option(help="Folder of the records, as of `layup run`.")] = Path("results"),
+    out: Annotated[Path, typer.Option(help="Folder of the records, as in `layup run`.")] = Path("results"),
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only list the runs, with images, time and memory forecast.")
+        bool,
+        typer.Option("--dry-run", help="Only list the runs, with images, and a forecast of time and memory."),
     ] = False,
     finished: Annotated[
-        bool, typer.Option("--finished", help="Run nothing: a page of what is finished so far.")
+        bool, typer.Option("--finished", help="Run nothing: make the page from the finished runs.")
     ] = False,
     source: Annotated[
         str | None,
         typer.Option(
-            help="For Figure 4: images that stand for the networks' training data, folder:PATH. The paper's "
-            "are miniImageNet."
+            help="For Figure 4: images that stand for the networks' training data, folder:PATH. The paper "
+            "uses miniImageNet."
         ),
     ] = None,
     epochs: Annotated[
-        int | None, typer.Option(help="Of methods that train. Default: their recipes'; quick: 1.", min=1)
+        int | None,
+        typer.Option(help="Epochs of methods that train. Default: their recipes'; --quick: 1.", min=1),
     ] = None,
     session_epochs: Annotated[
-        int | None, typer.Option(help="Of first sessions. Default: the preset's; quick: 3.", min=1)
+        int | None, typer.Option(help="Epochs of first sessions. Default: the preset's; --quick: 3.", min=1)
     ] = None,
     without: Annotated[
         list[str] | None, typer.Option(help="Leave this method out; may be given several times.")
     ] = None,
     preset: Annotated[
-        str, typer.Option(help="How networks are tuned: default, paper, official, as of `layup run`.")
+        str, typer.Option(help="How networks are tuned: default, paper or official, as in `layup run`.")
     ] = "default",
     no_cache: NoCache = False,
     workers: Workers = None,
 ) -> None:
-    """Reproduce tables and figures of the paper: run what is missing, set it beside the paper's numbers.
+    """Reproduce tables and figures of the paper: run what is missing, and show it next to its numbers.
 
     layup reproduce all --quick                    everything in miniature, offline, in minutes
-    layup reproduce all --quick --data photos/     the same with a sample of two datasets that are there
+    layup reproduce all --quick --data photos/     the same with a sample of two datasets in photos/
     layup reproduce table1 --data /mnt/data        the paper's own networks and datasets
     layup reproduce all --data /mnt/data --dry-run what that would take
-    layup reproduce all --local --data photos/     all images there, layup's own networks
+    layup reproduce all --local --data photos/     all images in photos/, the networks that come with layup
     layup reproduce claims --quick                 which of the paper's claims hold
-    layup reproduce                                what there is
+    layup reproduce                                list the tables and figures
 
-    Runs leave the records of `layup run`: what is finished is not run again, and what was killed goes on.
-    What cannot be run leaves a cell that says why. The page is written to --report.
+    Runs leave the records of `layup run`: finished runs are not repeated, and interrupted ones are resumed.
+    If something cannot be run, its cell says why. The page is written to --report.
     """
     from layup.reproduction import ALL, ITEMS, forecast, reproduce
 

@@ -1,4 +1,4 @@
-"""Commands for people with results: compare runs, and draw them."""
+"""Commands for records of runs: compare them, and draw them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ DEFAULT_METRICS = (
     "authors_forward_passes",
     "state_bytes",
 )
-# Short headings, and below the table what they stand for: eight columns have to fit on a screen.
+# Short headings, explained below the table: eight columns have to fit on a screen.
 HEADINGS = {
     "average_accuracy": "A_T",
     "mean_of_average_accuracy_curve": "mean A_t",
@@ -41,14 +41,14 @@ HEADINGS = {
 }
 MEANINGS = {
     "average_accuracy": "A_T: average accuracy after the last task",
-    "mean_of_average_accuracy_curve": "mean A_t: the mean of those after each task",
+    "mean_of_average_accuracy_curve": "mean A_t: the mean of the average accuracies after each task",
     "forgetting": "F_T: average forgetting",
-    "forward_passes": "passes: images through the network in that run; what the cache had did not pass again",
-    "authors_forward_passes": "authors': those of their code, which has no cache",
+    "forward_passes": "passes: images through the network in that run; cached images do not pass again",
+    "authors_forward_passes": "authors': the passes of their code, which has no cache",
 }
 ONE_RUN, JOINT = "ᵇ", "ˢ"
 SHARED = {"seconds", "learn_seconds", "predict_seconds", "forward_passes", "training_passes", "peak_memory"}
-"""What a run that answers in several ways takes for all of them together."""
+"""Costs that a run with several k has for all of them together."""
 
 Results = Annotated[
     list[Path],
@@ -57,7 +57,7 @@ Results = Annotated[
 
 
 class Format(StrEnum):
-    """In which format to draw."""
+    """The format of pictures."""
 
     png = "png"
     svg = "svg"
@@ -65,7 +65,7 @@ class Format(StrEnum):
 
     @property
     def endings(self) -> list[str]:
-        """Of the files."""
+        """The endings of the files."""
         return ["png", "svg"] if self is Format.both else [self.value]
 
 
@@ -94,16 +94,15 @@ def compare(
     In CSV, a ' goes before names that begin with =, +, - or @, which spreadsheets
     would compute.
 
-    Each dataset and setting has a table of its own, and runs that differ in
-    nothing but seeds are one row. A row of a single run, or of several that
-    end with the same answers, has the error of a bootstrap over its test
-    images, marked ᵇ. Differences are between runs of the same seed, so what
-    both share cancels.
+    There is one table per dataset and setting, and runs that differ only in
+    their seeds are one row. A row of a single run, or of several that end with
+    the same predictions, has the error of a bootstrap over its test images,
+    marked ᵇ. Differences are between runs of the same seed.
     """
     from layup.benchmark import comparison, find_records
 
     if as_json and csv == STDOUT:
-        raise InputError("Give --json or --csv -, not both: each prints something else.")
+        raise InputError("Give --json or --csv -, not both.")
     for name in metric or ():
         if name not in comparison.METRICS:
             raise unknown_name("metric", name, comparison.METRICS)
@@ -134,18 +133,18 @@ def plot(
     out: Annotated[Path, typer.Option(help="Folder for the pictures.")] = Path("plots"),
     against: Annotated[
         str | None,
-        typer.Option(help="The row to which classes are compared: its label or number. Default: the first."),
+        typer.Option(help="The row to compare classes with: its label or number. Default: the first."),
     ] = None,
-    form: Annotated[Format, typer.Option("--format", help="Of the pictures.")] = Format.png,
+    form: Annotated[Format, typer.Option("--format", help="Format of the pictures.")] = Format.png,
 ) -> None:
-    """Draw runs: accuracy and forgetting over tasks, what is confused, and which classes change.
+    """Draw runs: accuracy and forgetting over tasks, confusion matrices, and which classes change.
 
     layup plot results/ --out pictures/
     layup plot results/ --against nmc --format svg
 
-    Lines are means over seeds, shades the standard error. Of several experiments,
-    each class is compared to that of the first (or --against); of a single one,
-    the end is compared to when the class was new.
+    Lines are means over seeds, shades the standard error. With several rows, the
+    accuracy of each class is compared to that of the first row (or --against);
+    with a single row, the end is compared to when the class was new.
     """
     from layup.benchmark import comparison, figures, find_records
 
@@ -158,7 +157,7 @@ def plot(
 
 
 def _table(found: Comparison, names: Sequence[str], baseline: Group | None) -> set[str]:
-    """The table; gives back what its errors are over."""
+    """Print the table; return what its errors are over."""
     from layup.benchmark.comparison import difference
 
     headings = [HEADINGS.get(name, name.replace("_", " ")) for name in names]
@@ -192,15 +191,15 @@ def _legend(names: Sequence[str], marks: set[str]) -> None:
         console.say("± is the standard error over seeds.")
     if "images" in marks:
         console.say(
-            f"{ONE_RUN} One run, or several with the same answers: the standard error (and 95 % interval) "
-            "over its test images, by bootstrap."
+            f"{ONE_RUN} One run, or several with the same predictions: the standard error (and 95 % "
+            "interval) over its test images, by bootstrap."
         )
     if "joint" in marks:
-        console.say(f"{JOINT} Of a run that answered for several k at once: for all of them together.")
+        console.say(f"{JOINT} One run for several k: for all of them together.")
 
 
 def _cell(name: str, value: Measured, joint: bool) -> str:
-    """A number as people read it, with its error, and marked where it is of several experiments."""
+    """A number with its error, marked if it is of several experiments together."""
     return _number(name, value) + (JOINT if joint and name in SHARED else "")
 
 

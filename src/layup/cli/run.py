@@ -1,4 +1,4 @@
-"""The command of researchers: run a method on a dataset, task after task."""
+"""The command that runs a method on a dataset, task after task."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def run(
         list[str] | None,
         typer.Option(help="An option of the method, as NAME=VALUE; `layup methods NAME` lists them."),
     ] = None,
-    tasks: Annotated[int | None, typer.Option(help="How many tasks. Default: as usual for the data.")] = None,
+    tasks: Annotated[int | None, typer.Option(help="How many tasks. Default: the dataset's.")] = None,
     seed: Annotated[
-        str, typer.Option(help="Of the order of classes, or several: 1993,1994 or 1993-1995.")
+        str, typer.Option(help="Seed of the class order, or several: 1993,1994 or 1993-1995.")
     ] = "1993",
     backbone: Annotated[
         str, typer.Option(help="bundled, vit-nano, any timm name with its tag, or hf:NAME.")
@@ -63,59 +63,65 @@ def run(
         str | None,
         typer.Option(
             help="Tune the network to the first task: auto, adaptformer, ssf, vpt, lora, full; or none. "
-            "Default: as usual for the method."
+            "Default: the method's."
         ),
     ] = None,
     preset: Annotated[
         str,
         typer.Option(
-            help="How images are made ready and networks tuned: default, paper, official (shuffles VTAB)."
+            help="How images are preprocessed and networks tuned: default, paper, official (shuffles VTAB)."
         ),
     ] = "default",
     epochs: Annotated[
         int | None,
-        typer.Option(help="Passes over the first task when tuning, or over every task.", min=1),
+        typer.Option(help="Epochs of tuning on the first task, or of training on every task.", min=1),
     ] = None,
-    learning_rate: Annotated[float | None, typer.Option(help="How fast to tune, or to train.")] = None,
+    learning_rate: Annotated[
+        float | None, typer.Option(help="Learning rate of tuning, or of training.")
+    ] = None,
     adapter_seed: Annotated[
-        int | None, typer.Option(help="Of all that is random when tuning. Default: as --seed.", min=0)
+        int | None, typer.Option(help="Random seed of tuning. Default: as --seed.", min=0)
     ] = None,
     first: Annotated[
-        int | None, typer.Option(help="Classes in the first task, if other than in the rest.", min=1)
+        int | None, typer.Option(help="Classes in the first task, if not as in the others.", min=1)
     ] = None,
     uneven: Annotated[
-        str | None, typer.Option(help="Which task takes what is left over: first or last.")
+        str | None, typer.Option(help="Which task takes the remaining classes: first or last.")
     ] = None,
     shuffle: Annotated[
         bool | None,
-        typer.Option("--shuffle/--no-shuffle", help="Let the seed order the classes. Default: as usual."),
+        typer.Option(
+            "--shuffle/--no-shuffle", help="Shuffle the classes by the seed. Default: the dataset's."
+        ),
     ] = None,
     order: Annotated[
         str | None,
-        typer.Option(help="Of domains: a,b,c, or 'shuffled' (by the seed). Default: the paper's, or sorted."),
+        typer.Option(
+            help="Order of domains: a,b,c, or 'shuffled' (by the seed). Default: the paper's, or sorted."
+        ),
     ] = None,
     per_class: Annotated[
-        int | None, typer.Option(help="Learn only so many training images a class.", min=1)
+        int | None, typer.Option(help="Learn only this many training images per class.", min=1)
     ] = None,
-    batch: Annotated[int | None, typer.Option(help="Images at a time in ocl. Default: 10.", min=1)] = None,
+    batch: Annotated[int | None, typer.Option(help="Images per batch in ocl. Default: 10.", min=1)] = None,
     sample: Annotated[
         str | None,
-        typer.Option(help="Only so many classes, and images of each, for training and testing: 20x30."),
+        typer.Option(help="Use only CLASSESxIMAGES, for training and for testing: 20x30."),
     ] = None,
     split_seed: Annotated[
-        int, typer.Option(help="Of the split of a folder that has no train and test folders.", min=0)
+        int, typer.Option(help="Seed of the split of a folder without train and test folders.", min=0)
     ] = 0,
     data: Annotated[
         Path | None, typer.Option(help="Where the datasets are. Default: $LAYUP_DATA, or ./data.")
     ] = None,
-    out: Annotated[Path, typer.Option(help="Folder of the records.")] = Path("results"),
+    out: Annotated[Path, typer.Option(help="Folder for the records.")] = Path("results"),
     again: Annotated[
-        bool, typer.Option("--again", help="Run it anew, even if it is finished; what is cached stays.")
+        bool, typer.Option("--again", help="Run it again, even if it is finished; the cache is kept.")
     ] = False,
     no_cache: NoCache = False,
     workers: Workers = None,
 ) -> None:
-    """Run a method over the tasks of a dataset, and keep a record of all that it measures.
+    """Run a method over the tasks of a dataset, and keep a record of the measurements.
 
     layup run --dataset digits                       offline, in a minute
     layup run --dataset digits --k 1,6 --seed 1993-1995
@@ -127,7 +133,7 @@ def run(
     layup run --dataset cifar100 --tasks 10 --seed 1993 --adapt adaptformer \\
         --backbone vit_base_patch16_224.augreg2_in21k_ft_in1k
 
-    The same command goes on where it was interrupted, and does not repeat what is finished. Then:
+    The same command resumes an interrupted run, and does not repeat a finished one. Then:
     layup compare results/                           a table
     layup plot results/                              pictures
     """
@@ -160,7 +166,7 @@ def run(
         data=data,
     ).trained(epochs=epochs, learning_rate=learning_rate)
     specs = [replace(spec, seed=number) for number in _numbers(seed, "--seed", "1993 or 1993-1995")]
-    spec.load_method()  # what it does not know is refused before anything is loaded
+    spec.load_method()  # unknown options are refused before anything is loaded
     loaded, network = spec.load_dataset(), spec.load_backbone()
     reading: Reading = {"cache": not no_cache, "workers": workers}
     for each in specs:
@@ -168,13 +174,13 @@ def run(
 
 
 def _show(experiment: Experiment, again: bool) -> None:
-    """Run, with a table that grows, and say what came out."""
+    """Run an experiment with a growing table, and print the results."""
     from layup.benchmark import run as run_experiment
     from layup.benchmark.comparison import authors_passes
 
     done = None if again else experiment.finished()
     if done:
-        console.remark("This run is finished already (--again runs it anew):")
+        console.remark("This run is finished already (--again repeats it):")
         for name, path in experiment.paths.items():
             console.remark(f"  {path}: average accuracy {done[name].summary['average_accuracy']:.3f}")
         return
@@ -201,11 +207,11 @@ def _show(experiment: Experiment, again: bool) -> None:
 
 
 def _waiting(holder: str) -> None:
-    console.remark(f"Waiting: this very run is done by {holder} …")
+    console.remark(f"Waiting: the same run is in progress by {holder} …")
 
 
 def _warn_of_small_cache(experiment: Experiment) -> None:
-    """Say so if the cache cannot hold the features of all images: then some will be computed again."""
+    """Warn if the cache cannot hold the features of all images: some will then be computed again."""
     from layup.features import FeatureCache
 
     if experiment.reading.get("cache") is False:
@@ -216,9 +222,9 @@ def _warn_of_small_cache(experiment: Experiment) -> None:
     limit = FeatureCache().limit_bytes
     if needed > 0.9 * limit:  # it makes room before it is full
         console.remark(
-            f"The features of {images:,} images take {size_of(needed)}, and the cache may hold "
+            f"The features of {images:,} images take {size_of(needed)}, but the cache is limited to "
             f"{size_of(limit)}: images will pass the network more than once. "
-            "The variable LAYUP_CACHE_LIMIT sets how much it may hold, such as 50GB."
+            "The variable LAYUP_CACHE_LIMIT sets the limit, such as 50GB."
         )
 
 
@@ -249,7 +255,7 @@ def _sizes(text: str) -> tuple[int, int]:
 
 
 def _numbers(text: str, option: str, example: str) -> list[int]:
-    """Numbers and ranges of them.
+    """Numbers and ranges of numbers.
 
     >>> _numbers("1-3,6", "--k", "6 or 1-12")
     [1, 2, 3, 6]
