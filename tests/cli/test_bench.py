@@ -19,7 +19,7 @@ SWEEP = sweep.SweepRow("literal", "vit-nano", (1, 2), 10, RATIO, 900, 80, 1.0)
 
 def test_one_measurement_is_printed_and_saved(ok, tmp_path):
     result = ok("bench", "search", *TINY, "--check", "--save", tmp_path / "new" / "out")
-    for words in ("λ search and task update, d = 32", "lesson", "×", "search.json"):  # cells may be wrapped
+    for words in ("λ search and task update, d = 32", "literal", "×", "search.json"):  # cells may be wrapped
         assert words in result.out
     saved = json.loads((tmp_path / "new" / "out" / "search.json").read_text())
     assert [row["situation"]["name"] for row in saved["rows"]] == [case.name for case in search.CASES]

@@ -85,7 +85,7 @@ def test_batches_follow_from_seeds_and_share_their_classes_out_evenly():
     np.testing.assert_array_equal(x, again[0])
     assert not np.array_equal(x, other)
     assert sorted(np.unique(y, return_counts=True)[1].tolist()) == [833, 833, 834]
-    # Means of a class are the same in every lesson.
+    # Means of a class are the same in every batch.
     means = [rows[labels == 4].mean(axis=0) for rows, labels in ((x, y), population.batch(2500, [4], 9))]
     np.testing.assert_allclose(*means, atol=0.15)
 
@@ -94,7 +94,7 @@ def test_batches_follow_from_seeds_and_share_their_classes_out_evenly():
 
 
 def situation(history, new, dim, seed, classes=5):
-    """Sums and samples of a history, and a lesson of the last two classes after it."""
+    """Sums and samples of a history, and a task of the last two classes after it."""
     population = Population(dim, classes, seed)
     before = population.batch(history, range(classes - 2), seed=1)
     sums = GramStatistics(dim)
@@ -195,7 +195,7 @@ def test_without_the_oracle_a_search_row_says_so():
     (row,) = search.measure(dim=32, classes=10, pairs=1, cases=[Case("a task", 4000, 900)])
     assert (row.oracle_lam, row.as_oracle, row.literal_as_oracle) == (None, None, None)
     report = search.report([row])
-    assert "(not asked)" in " ".join(report.notes)
+    assert "(not run)" in " ".join(report.notes)
     assert report.cells[0][-1] == "–, –"
     assert row.as_literal > 0.99
 

@@ -1,8 +1,8 @@
-"""Speed and memory, measured beside the literal procedure in one run: what `layup bench` shows.
+"""Speed and memory, measured in one run with the literal procedure: what `layup bench` shows.
 
-`timing` times things in turn; `sample` makes features to learn; `literal` is the twin to beat, `oracle` says
-what is right. `search`, `streaming`, `runs`, `sweep` and `growth` each measure one thing as rows of numbers,
-and a `Report` (`report`) is such rows as a table, with what they were measured on.
+`timing` times things in turn; `sample` generates features; `literal` is the procedure to compare with, and
+`oracle` the exact result. `search`, `streaming`, `runs`, `sweep` and `growth` each measure one thing as rows
+of numbers; a `Report` (`report`) shows such rows as a table, with the machine they were measured on.
 """
 
 import lazy_loader

@@ -14,14 +14,14 @@ from layup.performance.report import Report
 from layup.progress import progress_bar
 
 LIMIT = 24e9
-"""Bytes of memory of a machine that people have."""
+"""Bytes of memory of a common machine."""
 LEAST_GROWTH = 1.25
 """Memory that has not grown by this factor from the first point to the last is taken not to grow."""
 LAST = 3
 """How many points a line is fitted to: the largest, where what grows most has taken over."""
 
 AXES = {
-    "samples": ("samples of a lesson, n", 1),
+    "samples": ("samples per task, n", 1),
     "dim": ("dimensions, d", 2),
     "classes": ("classes, C", 1),
     "tasks": ("tasks, T", 1),
@@ -31,7 +31,7 @@ AXES = {
 
 @dataclass(frozen=True)
 class GrowthRow:
-    """What was measured along one axis, its slopes on log-log paper, and where memory ends, if it does."""
+    """What was measured along one axis, its slopes on a log-log scale, and where memory ends, if it does."""
 
     axis: str
     sizes: list[Size]
@@ -43,7 +43,7 @@ class GrowthRow:
 
     @property
     def name(self) -> str:
-        """What grows, in words."""
+        """What grows, as text."""
         return AXES[self.axis][0]
 
     @property
@@ -73,7 +73,7 @@ def plan(dim: int, classes: int) -> dict[str, list[Size]]:
 
 
 def measure(dim: int, classes: int, repeats: int) -> list[GrowthRow]:
-    """A row for each axis; every point is the median of so many processes."""
+    """A row for each axis; every point is the median of `repeats` processes."""
     sizes = plan(dim, classes)
     rows = []
     with progress_bar(None, "processes") as bar:
@@ -100,7 +100,7 @@ def row_of(axis: str, sizes: list[Size], points: Sequence[Sequence[Point]]) -> G
 
 
 def slope(at: Sequence[float], values: Sequence[float]) -> float:
-    """The slope on log-log paper of the last three points: the power with which values grow.
+    """The slope of the last three points on a log-log scale: the power with which values grow.
 
     >>> round(slope([1, 2, 4], [5, 20, 80]), 6)
     2.0
@@ -112,7 +112,7 @@ def slope(at: Sequence[float], values: Sequence[float]) -> float:
 def end_of(at: Sequence[float], memory: Sequence[float], power: int, limit: float = LIMIT) -> float | None:
     """Where memory = a + b·x^power, fitted to the last three points, reaches the limit.
 
-    Not where the straight line does: what stays (other axes) would make that too far away.
+    A straight line on a log-log scale would ignore the constant part (other axes), and end too far away.
 
     >>> round(end_of([1, 2, 4], [5 + 3, 5 + 12, 5 + 48], power=2, limit=305), 6)
     10.0
@@ -124,7 +124,7 @@ def end_of(at: Sequence[float], memory: Sequence[float], power: int, limit: floa
 def report(rows: Sequence[GrowthRow]) -> Report:
     """The rows as a table."""
     columns = [
-        *("what grows", "beside it", "from, to", "time: from, to", "slope", "memory: from, to", "slope"),
+        *("what grows", "fixed", "from, to", "time: from, to", "slope", "memory: from, to", "slope"),
         "24 GB are full at",
     ]
     cells = [
@@ -143,7 +143,7 @@ def report(rows: Sequence[GrowthRow]) -> Report:
     notes = [
         "Time of learning, with the search of λ and the weights.",
         f"Slope: the power of growth over the last {LAST} points.",
-        "Memory: the peak of a process of its own beyond what it takes when idle, features included.",
+        "Memory: the peak of a separate process beyond what it takes when idle, features included.",
         "24 GB: extrapolated from the last points as a + b·x (x² for d).",
     ]
     trends = {

@@ -1,7 +1,7 @@
-"""The twin to beat: the paper's procedure taken at its word, as the authors' code does it.
+"""The procedure to compare with: the paper's, step by step, as the authors' code does it.
 
-All features of a lesson are kept. Each of four folds and sixteen λ is a dense LU solve of (G + λI) in
-float32, where G holds the history and the other three folds; then the weights are solved from scratch.
+All features of a task are kept. Each of four folds and sixteen λ is a dense LU solve of (G + λI) in float32,
+where G holds all earlier samples and the other three folds; then the weights are solved from scratch.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from layup.algebra import FIRST_LAMBDA, FOLDS, LAMBDAS, GramStatistics
 
 
 class LiteralClassifier:
-    """Ridge classification by dense float32 solves, 65 a lesson.
+    """Ridge classification by dense float32 solves, 65 per task.
 
-    Only classes that were seen can be answered, and of equally accurate λ the larger is chosen, as in layup:
-    in the authors' code it is the first in their list, and classes to come score zero.
+    Only classes that were seen can be predicted, and of equally accurate λ the larger is chosen, as in layup:
+    in the authors' code it is the first in their list, and future classes score zero.
 
-    A lesson costs 65 LU factorisations, 65·(2/3)·d³ operations, and 4·2·n·d² for the folds' sums.
+    A task costs 65 LU factorisations, 65·(2/3)·d³ operations, and 4·2·n·d² for the folds' sums.
 
     >>> X, y = np.eye(6)[[0, 1, 2] * 4], np.array(["a", "b", "c"] * 4)
     >>> model = LiteralClassifier(6)
@@ -44,7 +44,7 @@ class LiteralClassifier:
 
     @classmethod
     def after(cls, history: GramStatistics) -> LiteralClassifier:
-        """One that has learned what these sums hold."""
+        """A classifier with these sums learned."""
         model = cls(history.dim)
         model.labels = list(history.labels)
         model.gram = torch.from_numpy(history.gram.astype(np.float32))
@@ -52,7 +52,7 @@ class LiteralClassifier:
         return model
 
     def learn(self, x: NDArray[Any], y: NDArray[Any]) -> None:
-        """Search λ on a lesson, add it to the sums, and solve for the weights."""
+        """Search λ on a task's data, add it to the sums, and solve for the weights."""
         found = self.search(x, y)
         self.add(x, y, self.lam if found is None else found)
 
@@ -71,7 +71,7 @@ class LiteralClassifier:
         return max(LAMBDAS, key=lambda lam: (accuracies[lam], lam))
 
     def add(self, x: NDArray[Any], y: NDArray[Any], lam: float) -> None:
-        """Add a lesson to the sums, and solve for the weights."""
+        """Add a task's data to the sums, and solve for the weights."""
         self.labels, self.gram, self.prototypes = self._with(x, y)
         self.lam, self.weights = lam, solve(self.gram, self.prototypes, lam)
 
@@ -91,13 +91,13 @@ class LiteralClassifier:
 
 
 def folds(x: NDArray[Any], y: NDArray[Any]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Four stratified folds in the order given, as places for training and for testing."""
-    with warnings.catch_warnings():  # the paper does not mind classes that miss some folds
+    """Four stratified folds in the order given, as indices for training and for testing."""
+    with warnings.catch_warnings():  # the paper allows classes that miss some folds
         warnings.filterwarnings("ignore", message="The least populated class")
         yield from StratifiedKFold(FOLDS).split(x, y)
 
 
 def solve(gram: Tensor, prototypes: Tensor, lam: float) -> Tensor:
-    """W = (G + λI)⁻¹ c by LU, whatever comes out of it; what is no number becomes zero."""
+    """W = (G + λI)⁻¹ c by LU, without checks; NaN and infinite values are replaced."""
     weights, _ = torch.linalg.solve_ex(gram + lam * torch.eye(len(gram)), prototypes)
     return torch.nan_to_num(weights)

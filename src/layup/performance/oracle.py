@@ -1,7 +1,7 @@
-"""What is right: the literal procedure in float64, on all samples, by the best conditioned way there is.
+"""The exact result: the literal procedure in float64, on all samples, in the best conditioned way.
 
 With clearly more samples than dimensions, a Cholesky factorisation for every fold and λ. With fewer, the
-singular values of the features themselves: G squares them, and in its zero directions holds but rounding.
+singular values of the features themselves: G squares them, and its zero directions hold only rounding errors.
 Takes minutes for thousands of dimensions.
 """
 
@@ -21,12 +21,12 @@ from layup.algebra import FOLDS, LAMBDAS, GramStatistics
 from layup.performance.literal import folds
 
 ENOUGH = 1.2
-"""Samples a dimension from which on G can be solved with: with fewer it is singular, or nearly so."""
+"""Samples per dimension from which on G can be solved: with fewer it is singular, or nearly so."""
 
 
 @dataclass(frozen=True)
 class Oracle:
-    """A history (its sums; its samples too, if these are not `ENOUGH`) and a lesson after it.
+    """The sums of earlier tasks (their samples too, if not `ENOUGH`), and the data of a task after them.
 
     >>> X, y = np.eye(6)[[0, 1, 2] * 4], np.array(["a", "b", "c"] * 4)
     >>> oracle = Oracle(GramStatistics(6), (np.zeros((0, 6)), np.array([], str)), X, y)
@@ -51,7 +51,7 @@ class Oracle:
         return max(LAMBDAS, key=lambda lam: (accuracies[lam], lam))
 
     def predict(self, x: NDArray[Any]) -> NDArray[Any]:
-        """What a classifier with that λ should answer, after the lesson."""
+        """What a classifier with that λ should predict, after the task."""
         return self._solver(self.x, self.y).predict(x, self.best)
 
     def _solver(self, x: NDArray[Any], y: NDArray[Any]) -> _OfSums | _OfSamples:

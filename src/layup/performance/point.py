@@ -1,4 +1,4 @@
-"""One point of `growth`, in a process of its own, so that memory is that of nothing else.
+"""One point of `growth`, in a separate process, so that nothing else is counted as its memory.
 
 python -m layup.performance.point '{"dim": 256, "classes": 10, "samples": 500, "tasks": 1}'
 """
@@ -15,12 +15,12 @@ from layup import machine
 from layup.errors import LayupError
 
 PAGE = 4096
-"""Bytes: memory comes in no smaller pieces."""
+"""Bytes: memory is not allocated in smaller pieces."""
 
 
 @dataclass(frozen=True)
 class Size:
-    """Lessons to learn: how many, of so many samples each, which have so many dimensions and classes."""
+    """What to learn: dimensions, classes, samples per task, and tasks."""
 
     dim: int
     classes: int
@@ -30,9 +30,9 @@ class Size:
 
 @dataclass(frozen=True)
 class Point:
-    """What learning lessons of a size took: seconds, and bytes at the most beyond those of an idle process.
+    """What learning took: seconds, and peak bytes beyond those of an idle process.
 
-    The bytes are those of the features of one lesson and of all that is made of them.
+    The bytes include the features of one task and everything computed from them.
     """
 
     size: Size
@@ -41,17 +41,17 @@ class Point:
 
 
 def measured_apart(size: Size) -> Point:
-    """Measure in a process of its own. Starting one takes a few seconds."""
+    """Measure in a separate process. Starting one takes a few seconds."""
     command = [sys.executable, "-m", "layup.performance.point", json.dumps(asdict(size))]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
-        said = (done.stderr.strip().splitlines() or ["it was killed, perhaps for want of memory"])[-1]
+        said = (done.stderr.strip().splitlines() or ["it was killed, perhaps for lack of memory"])[-1]
         raise LayupError(f"Learning {asdict(size)} failed in its process: {said}. Give smaller numbers.")
     return Point(size, **json.loads(done.stdout))
 
 
 def measured_here(size: Size) -> Point:
-    """Learn lessons, searching λ on each and answering after it, and see what it takes."""
+    """Learn all tasks, searching λ on each and predicting after it, and measure time and memory."""
     from layup.algebra import RidgeClassifier
     from layup.performance.sample import Population
 
@@ -61,7 +61,7 @@ def measured_here(size: Size) -> Point:
         seconds, most = 0.0, 0
         for number in range(size.tasks):
             batch = population.batch(size.samples, range(size.classes), seed=number)
-            machine.reset_peak_memory()  # making the lesson does not count
+            machine.reset_peak_memory()  # generating the task does not count
             started = time.perf_counter()
             model.partial_fit(*batch).predict(batch[0][:1])
             seconds += time.perf_counter() - started
@@ -71,7 +71,7 @@ def measured_here(size: Size) -> Point:
             most = max(most, peak)
         return seconds, most
 
-    learn(Size(dim=32, classes=2, samples=64))  # loads what is loaded when first used
+    learn(Size(dim=32, classes=2, samples=64))  # loads what is loaded on first use
     machine.reset_peak_memory()
     idle = machine.peak_memory()
     seconds, most = learn(size)
@@ -83,7 +83,7 @@ def measured_here(size: Size) -> Point:
 
 
 def main() -> None:
-    """Print the point that is asked for, as JSON."""
+    """Print the point of the size in the arguments, as JSON."""
     point = measured_here(Size(**json.loads(sys.argv[1])))
     sys.stdout.write(json.dumps({"seconds": point.seconds, "memory": point.memory}))
 

@@ -1,7 +1,7 @@
 """The authors' protocol as a learner, and whole runs of it and of layup's methods in the same loop.
 
 Their code has no cache: it passes the training images of a task once, keeping all features for the search of
-λ, and after every task passes the test images of all tasks so far again. layup passes every image once, ever.
+λ, and after every task passes the test images of all tasks so far again. layup passes every image only once.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ DIGITS = 10
 
 
 def sampled(spec: RunSpec, per_class: int | None) -> RunSpec:
-    """The run with all images of the digits, or with so many of each, for training and for testing."""
+    """The run with all images of the digits, or with this many per class, for training and for testing."""
     return spec if per_class is None else replace(spec, sample=(DIGITS, per_class))
 
 
@@ -37,7 +37,7 @@ class LiteralLearner(Learner):
         self.classifier = LiteralClassifier(self.extractor.width)
 
     def learn(self, images: Sequence[ImageSource], labels: Sequence[str]) -> None:
-        """Pass a lesson's images once, search λ, and solve for the weights."""
+        """Pass a task's images once, search λ, and solve for the weights."""
         self.classifier.learn(self.extractor.extract(images).rows, np.array(labels))
 
     def predict(self, images: Sequence[ImageSource]) -> dict[str, list[str]]:
@@ -50,13 +50,13 @@ class LiteralLearner(Learner):
         return {ONLY: Report({"lambda": self.classifier.lam}, 4 * values)}
 
     def save(self, path: Path) -> None:
-        """It is there to be timed."""
-        raise LayupError(f"The literal twin cannot be saved to '{path}': it is only there to be timed.")
+        """Not supported: this learner is only timed."""
+        raise LayupError(f"The literal procedure cannot be saved to '{path}': it is only there to be timed.")
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Of a whole run: images through the network, and by way to answer the last labels and A_T."""
+    """Of a whole run: images through the network, and by variant (k) the last predictions and A_T."""
 
     passes: int
     predictions: dict[str, list[str]]
@@ -78,7 +78,7 @@ def literal(experiment: Experiment, k: int) -> Outcome:
 
 
 def _whole(learner: Learner, scenario: Scenario, backbone: Backbone) -> Outcome:
-    """Learn all tasks, asking after each one."""
+    """Learn all tasks, predicting after each one."""
     for done in run_tasks(learner, scenario):
         last = done
     accuracies = {

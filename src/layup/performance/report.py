@@ -1,4 +1,4 @@
-"""What was measured, as a table for people, as JSON, and as Markdown."""
+"""What was measured, as a table, as JSON, and as Markdown."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ BEGIN, END = "<!-- layup bench {} -->", "<!-- end -->"
 
 @dataclass(frozen=True)
 class Report:
-    """A table and the rows of numbers that it was made of.
+    """A table and the rows of numbers that it is made of.
 
     notes: sentences below the table.
     speedups, trends: the ratios in it by name, or what grows with what, for the picture.
-    texts: how many columns on the left are words.
+    texts: how many columns on the left are text.
     """
 
     name: str
@@ -41,11 +41,11 @@ class Report:
 
     @property
     def table(self) -> Table:
-        """As people see it."""
+        """The table to print."""
         return replace(Table.of(self.columns, self.cells, self.texts), title=self.title, notes=self.notes)
 
     def to_json(self) -> str:
-        """All of it, with the versions and the kind of machine that it was measured on."""
+        """Everything, with the versions and the kind of machine that it was measured on."""
         measured_on = {**machine.describe(), "threads": torch.get_num_threads()}
         values = {
             "name": self.name,
@@ -61,7 +61,7 @@ class Report:
 
 
 def agreement(predictions: ArrayLike, others: ArrayLike) -> float:
-    """The share of equal answers.
+    """The share of equal predictions.
 
     >>> agreement(["a", "b"], ["a", "c"])
     0.5
@@ -70,7 +70,7 @@ def agreement(predictions: ArrayLike, others: ArrayLike) -> float:
 
 
 def times(ratio: Ratio) -> str:
-    """A ratio as people read it.
+    """A ratio as text.
 
     >>> times(Ratio(23.456, 20.1, 31.0, 1.0, 0.04, 3)), times(Ratio(1.234, 1.234, 1.234, 1.0, 0.8, 1))
     ('23.5× (20.1 … 31)', '1.23×')
@@ -80,7 +80,7 @@ def times(ratio: Ratio) -> str:
 
 
 def spread_note(ratio: Ratio) -> str:
-    """What the brackets behind ratios are.
+    """What the brackets after ratios mean.
 
     >>> spread_note(Ratio(2.0, 1.0, 3.0, 2.0, 1.0, pairs=3))
     'Times as fast: the median of 3 interleaved pairs (min … max).'
@@ -112,7 +112,7 @@ def markdown(saved: Mapping[str, Any]) -> str:
 
 
 def filled(page: str, saved: Mapping[str, Mapping[str, Any]]) -> str:
-    """A page whose marked places hold the tables of saved reports, by name; others stay as they are.
+    """A page whose marked sections hold the tables of saved reports, by name; the rest is unchanged.
 
     >>> filled("<!-- layup bench x -->\\nold\\n<!-- end -->", {})
     '<!-- layup bench x -->\\nold\\n<!-- end -->'

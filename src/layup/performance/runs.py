@@ -1,4 +1,4 @@
-"""Whole class-incremental runs beside the authors' protocol: images through the network, and time."""
+"""Whole class-incremental runs against the authors' protocol: images through the network, and time."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from layup.progress import progress_bar
 TASKS = 10
 BACKBONES = ("vit-nano", "bundled")
 SEEDS = 1993, 1994
-"""Of a first run, and of another one after it."""
+"""The seeds of a first run, and of another one after it."""
 
 
 @dataclass(frozen=True)
 class RunRow:
-    """A run of layup beside the authors' protocol.
+    """A run of layup against the authors' protocol.
 
     literal_passes, passes, passes_again: images through the network by their protocol, in ours, and in
         another run of ours (other seed, so other tasks) after that.
@@ -48,7 +48,7 @@ class RunRow:
 
 
 def measure(pairs: int, backbones: Sequence[str] = BACKBONES, per_class: int | None = None) -> list[RunRow]:
-    """A row for each network, on scikit-learn's digits (or so many images per class of them)."""
+    """A row for each network, on scikit-learn's digits (or `per_class` images per class of them)."""
     rows = []
     with progress_bar(None, "networks") as bar:
         task = bar.add_task("Whole runs", total=len(backbones), note="")
@@ -116,8 +116,8 @@ def report(rows: Sequence[RunRow]) -> Report:
         for row in rows
     ]
     notes = [
-        "Authors': after every task, the tests of all tasks so far pass the network again; λ by 64 LU solves "
-        "in float32 a task. Ours: as `layup run`, with an empty cache.",
+        "Authors': after every task, the test images of all tasks so far pass the network again; λ by 64 LU "
+        "solves in float32 per task. Ours: as `layup run`, with an empty cache.",
         "Again: another run (another order of classes) after it, whose features are cached.",
         spread_note(rows[0].first),
     ]

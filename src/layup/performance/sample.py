@@ -1,4 +1,4 @@
-"""Features to measure on: made up, with a spectrum that falls as a power, as roughly those of networks do."""
+"""Synthetic features to measure on, whose spectrum falls as a power, roughly as that of networks does."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ DECAY = 0.8
 SEPARATION, SEPARATION_DECAY = 1.0, 0.3
 """Along direction i, class means spread i^−0.3 times that: smaller directions tell less of the class."""
 CHUNK = 1024
-"""Rows made at a time, so that making them needs little more memory than they take."""
+"""Rows generated at a time, so that generating them needs little more memory than they take."""
 
 
 @dataclass(frozen=True)
 class Population:
-    """Classes 0, 1, … of features, without end: a mean for each, and scatter that all share.
+    """Classes 0, 1, … of features, any number of samples: a mean per class, and scatter that all share.
 
     The directions are those of two cosine transforms with random signs in between: as dense as a random
     rotation, but quick and without a matrix. A row costs about d·log d operations.
 
-    >>> x, y = Population(dim=32, classes=5).lesson(20, range(2, 5), seed=1)
+    >>> x, y = Population(dim=32, classes=5).batch(20, range(2, 5), seed=1)
     >>> x.shape, x.dtype.name, sorted(set(y.tolist()))
     ((20, 32), 'float32', [2, 3, 4])
     """
@@ -38,7 +38,7 @@ class Population:
     seed: int = 0
 
     def batch(self, count: int, of: Sequence[int], seed: int) -> tuple[Rows, Labels]:
-        """So many samples of these classes, as evenly shared as can be, in random order."""
+        """`count` samples of these classes, as evenly divided as possible, in random order."""
         rng = np.random.default_rng([self.seed, seed])
         labels = rng.permutation(np.resize(np.asarray(of, np.int64), count))
         rows = np.empty((count, self.dim), np.float32)
@@ -54,7 +54,7 @@ class Population:
 
     @cached_property
     def _means(self) -> NDArray[np.float64]:
-        """Before rotation; as real features have it, a part that all classes share is the largest."""
+        """Before rotation; as in real features, the part that all classes share is the largest."""
         rng = np.random.default_rng(self.seed)
         shared = rng.standard_normal(self.dim)
         apart = SEPARATION * np.arange(1, self.dim + 1) ** -SEPARATION_DECAY

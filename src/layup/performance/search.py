@@ -1,4 +1,4 @@
-"""λ search and task update beside the literal procedure: how much faster, and whether they are right."""
+"""λ search and task update, against the literal procedure: how much faster, and whether they are right."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from layup.progress import progress_bar
 
 PAPER_DIM = 4608
 """What the cases are sized for: six layers of 768 values. At other dimensions they keep their proportions."""
-ASKED = 2000
+TEST = 2000
 PART = 4096
-"""Samples of a history made at a time."""
+"""Earlier samples generated at a time."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A lesson after a history: samples of each, and the share of the classes that the lesson brings."""
+    """A task after earlier ones, its history: samples of each, and the share of classes that it brings."""
 
     name: str
     history: int
@@ -35,10 +35,10 @@ class Case:
     brings: float = 0.1
 
     def at(self, dim: int, classes: int) -> Situation:
-        """The case with so many dimensions and classes."""
+        """The case with this many dimensions and classes."""
         total = max(2, round(self.classes * classes))
         new = max(2, round(self.brings * total))
-        fewest = 8 * new  # two a fold
+        fewest = 8 * new  # two per fold
 
         def sized(count: int) -> int:
             return round(count * dim / PAPER_DIM)
@@ -50,14 +50,14 @@ CASES = (
     Case("a small task", 7200, 800),
     Case("a large task", 45000, 5000),
     Case("fewer samples than d, as in VTAB", 1437, 359, classes=0.25, brings=0.2),
-    Case("a first lesson", 0, 800),
-    Case("a large first lesson", 0, 5000, brings=1.0),
+    Case("a first task", 0, 800),
+    Case("a large first task", 0, 5000, brings=1.0),
 )
 
 
 @dataclass(frozen=True)
 class Situation:
-    """A case in numbers: the classes in all and those of the lesson, and how many samples come when."""
+    """A case in numbers: all classes and those of the task, and how many samples come when."""
 
     name: str
     dim: int
@@ -68,7 +68,7 @@ class Situation:
 
     @property
     def samples(self) -> str:
-        """How many are new, and after how many, in words."""
+        """How many samples are new, and after how many, as text."""
         return f"{self.new:,} after {self.history:,}" if self.history else f"{self.new:,}"
 
     def old(self) -> range:
@@ -76,7 +76,7 @@ class Situation:
         return range(self.classes - self.new_classes if self.history else 0)
 
     def batch(self) -> range:
-        """The classes of the lesson."""
+        """The classes of the task."""
         first = len(self.old())
         return range(first, first + self.new_classes)
 
@@ -85,11 +85,11 @@ class Situation:
 class SearchRow:
     """What was measured in one situation.
 
-    search, update: the literal procedure's seconds over ours, of the search alone, and of all it takes from a
-        lesson's features to new weights.
-    lam, literal_lam, oracle_lam: what each has chosen.
-    as_literal: the share of held-out samples that ours and the literal procedure answer alike;
-        as_oracle, literal_as_oracle: the same with the float64 oracle, where it was asked.
+    search, update: the literal procedure's seconds over ours, of the search alone, and of the whole way from
+        a task's features to new weights.
+    lam, literal_lam, oracle_lam: the λ that each has chosen.
+    as_literal: the share of held-out samples for which ours and the literal procedure predict the same;
+        as_oracle, literal_as_oracle: the same with the float64 oracle, if it was run.
     """
 
     situation: Situation
@@ -120,18 +120,18 @@ def measure(
 
 
 def measured(situation: Situation, pairs: int, check: bool) -> SearchRow:
-    """Both procedures in turn on one lesson, and what they answer."""
+    """Both procedures in turn on one task, and their predictions."""
     population = Population(situation.dim, situation.classes)
     history, samples = learned_before(situation, population)
     x, y = population.batch(situation.new, situation.batch(), seed=1)
-    asked, truth = population.batch(ASKED, [*situation.old(), *situation.batch()], seed=2)
+    test, truth = population.batch(TEST, [*situation.old(), *situation.batch()], seed=2)
     twin = LiteralClassifier.after(history)
 
     def update(model: RidgeClassifier) -> RidgeClassifier:
-        model.partial_fit(x, y).predict(asked[:1])  # weights are made when first used
+        model.partial_fit(x, y).predict(test[:1])  # weights are computed when first used
         return model
 
-    # Solving takes the same time for every λ. Its own sums are changed by neither work of the twin.
+    # Solving takes the same time for every λ. Neither work of the twin changes its sums.
     works = {
         "literal search": Work(twin.search, lambda: (x, y)),
         "literal weights": Work(lambda model: model.add(x, y, FIRST_LAMBDA), lambda: (copy(twin),)),
@@ -141,7 +141,7 @@ def measured(situation: Situation, pairs: int, check: bool) -> SearchRow:
     timed = interleaved(works, pairs, untimed=0)
     ours, literal_lam = timed["update"].result, timed["literal search"].result
     twin.add(x, y, literal_lam)
-    predictions, literal_predictions = ours.predict(asked), twin.predict(asked)
+    predictions, literal_predictions = ours.predict(test), twin.predict(test)
     literal_update = timed["literal search"].seconds + timed["literal weights"].seconds
     row = SearchRow(
         situation,
@@ -156,7 +156,7 @@ def measured(situation: Situation, pairs: int, check: bool) -> SearchRow:
     if not check:
         return row
     oracle = Oracle(history, samples, x, y)
-    right = oracle.predict(asked)
+    right = oracle.predict(test)
     return replace(
         row,
         oracle_lam=oracle.best,
@@ -168,7 +168,7 @@ def measured(situation: Situation, pairs: int, check: bool) -> SearchRow:
 def learned_before(
     situation: Situation, population: Population
 ) -> tuple[GramStatistics, tuple[Rows, Labels]]:
-    """The sums of the history; its samples as well, if the oracle will need them."""
+    """The sums of the history; its samples as well, if the oracle needs them."""
     sums = GramStatistics(situation.dim)
     parts: list[tuple[Rows, Labels]] = [population.batch(0, range(1), seed=0)]
     for start in range(0, situation.history, PART):
@@ -182,7 +182,7 @@ def learned_before(
 
 
 def after(history: GramStatistics) -> RidgeClassifier:
-    """Ours, when it has learned what these sums hold."""
+    """Our classifier with these sums learned."""
     model = RidgeClassifier("search")
     model.adopt(history.copy())
     return model
@@ -191,7 +191,7 @@ def after(history: GramStatistics) -> RidgeClassifier:
 def report(rows: Sequence[SearchRow]) -> Report:
     """The rows as a table."""
     columns = [
-        *("lesson", "samples", "classes: new, known", "literal search", "ours", "times as fast"),
+        *("task", "samples", "classes: new, known", "literal search", "ours", "times as fast"),
         *("literal update", "ours", "times as fast", "λ: literal, ours, oracle"),
         *("accuracy: literal, ours", "labels as the oracle's: literal, ours"),
     ]
@@ -214,10 +214,10 @@ def report(rows: Sequence[SearchRow]) -> Report:
         )
     notes = [
         spread_note(rows[0].search),
-        "Update: search, sums and weights, from features to the first answer.",
+        "Update: search, sums and weights, from features to the first prediction.",
         "Literal: 4 folds × 16 λ, each an LU solve in float32. Oracle: the same in float64"
-        + (" (not asked)." if rows[0].oracle_lam is None else "."),
-        f"Accuracy and labels: of {ASKED:,} held-out samples of all classes so far.",
+        + (" (not run)." if rows[0].oracle_lam is None else "."),
+        f"Accuracy and labels: of {TEST:,} held-out samples of all classes so far.",
     ]
     ratios: dict[str, Ratio] = {}
     for row in rows:

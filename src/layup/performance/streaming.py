@@ -1,4 +1,4 @@
-"""One sample at a time: learn it and predict, beside re-solving; and how exact it still is after many."""
+"""One sample at a time: learn it and predict, against re-solving; and how exact it still is after many."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from layup.progress import progress_bar
 
 LAMBDA = 1.0
 """What the paper uses on streams, besides 0."""
-ASKED = 2000
+TEST = 2000
 FIRST = 2
 """Samples of each class that are known before the stream begins."""
 STEPS = 10
-"""Samples that ours learns in the time that is compared with one of the literal procedure."""
+"""Samples that ours learns in one timed round, against one of the literal procedure."""
 SAMPLES = 10_000
 PART = 500
-"""Samples of the stream made at a time."""
+"""Samples of the stream generated at a time."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ class StreamRow:
     """What was measured on a stream.
 
     step: seconds of learning one sample and predicting one by re-solving, over ours.
-    error: ‖(G + λI)W − c‖ / (‖G + λI‖ ‖W‖ + ‖c‖) after all samples, in 2-norms; G and c are summed anew.
-    as_fresh: the share of held-out samples that are answered as by one solve of all samples at once.
+    error: ‖(G + λI)W − c‖ / (‖G + λI‖ ‖W‖ + ‖c‖) after all samples, in 2-norms; G and c are summed again.
+    as_fresh: the share of held-out samples with the same prediction as by one solve of all samples together.
     """
 
     dim: int
@@ -47,7 +47,7 @@ class StreamRow:
 
 
 def measure(dim: int, classes: int, pairs: int, samples: int = SAMPLES) -> list[StreamRow]:
-    """One row. Costs so many steps, and as many dense solves as there are pairs."""
+    """One row. Costs `samples` steps, and as many dense solves as pairs."""
     population = Population(dim, classes)
     first = population.batch(FIRST * classes, range(classes), seed=1)
     streaming, sums = RidgeClassifier(LAMBDA).partial_fit(*first), GramStatistics(dim)
@@ -60,10 +60,10 @@ def measure(dim: int, classes: int, pairs: int, samples: int = SAMPLES) -> list[
             for i in range(len(y)):
                 streaming.partial_fit(x[i : i + 1], y[i : i + 1]).predict(x[i : i + 1])
                 bar.advance(task)
-    asked, _ = population.batch(ASKED, range(classes), seed=2)
+    test, _ = population.batch(TEST, range(classes), seed=2)
     fresh = RidgeClassifier(LAMBDA)
     fresh.adopt(sums)
-    as_fresh = agreement(streaming.predict(asked), fresh.predict(asked))
+    as_fresh = agreement(streaming.predict(test), fresh.predict(test))
     error = backward_error(sums, streaming.scores(np.eye(dim)), LAMBDA)
     step = compared(streaming, LiteralClassifier.after(sums), population, pairs)
     return [StreamRow(dim, classes, samples, LAMBDA, step, error, as_fresh)]
@@ -88,7 +88,7 @@ def compared(
 
 
 def backward_error(sums: GramStatistics, weights: Floats, lam: float) -> float:
-    """‖(G + λI)W − c‖ / (‖G + λI‖ ‖W‖ + ‖c‖), 2-norms: how little another problem W would solve exactly.
+    """‖(G + λI)W − c‖ / (‖G + λI‖ ‖W‖ + ‖c‖), 2-norms: how far the nearest problem that W solves exactly is.
 
     >>> sums = GramStatistics(2)
     >>> sums.update([[3.0, 0.0], [0.0, 1.0]], ["a", "b"])
@@ -105,7 +105,14 @@ def backward_error(sums: GramStatistics, weights: Floats, lam: float) -> float:
 
 def report(rows: Sequence[StreamRow]) -> Report:
     """The rows as a table."""
-    columns = ["stream", "re-solving, a sample", "ours", "times as fast", "backward error", "labels as fresh"]
+    columns = [
+        "stream",
+        "re-solving, per sample",
+        "ours",
+        "times as fast",
+        "backward error",
+        "labels as fresh",
+    ]
     cells = [
         [
             f"{row.samples:,} samples, d = {row.dim:,}, {row.classes:,} classes",
@@ -119,8 +126,8 @@ def report(rows: Sequence[StreamRow]) -> Report:
     notes = [
         f"A step: learn one sample and predict one, λ = {LAMBDA:g}.",
         spread_note(rows[0].step),
-        "Backward error: ‖(G + λI)W − c‖ / (‖G + λI‖ ‖W‖ + ‖c‖) after the stream, with sums made anew.",
-        f"Labels as fresh: {ASKED:,} held-out samples answered as by one solve of all samples.",
+        "Backward error: ‖(G + λI)W − c‖ / (‖G + λI‖ ‖W‖ + ‖c‖) after the stream, with fresh sums.",
+        f"Labels as fresh: {TEST:,} held-out samples predicted as by one solve of all samples.",
     ]
     ratios = {f"one sample, after {row.samples:,}": row.step for row in rows}
     return Report("stream", "Learning one sample and predicting one", columns, cells, notes, rows, ratios)

@@ -1,4 +1,4 @@
-"""A sweep over k from one set of sums, beside a run for every k."""
+"""A sweep over k from one set of sums, against a run for every k."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from layup.progress import progress_bar
 
 DEPTHS = tuple(range(1, 13))
 BACKBONE = "vit-nano"
-"""What is swept over if nothing else is asked for: its runs are short."""
+"""The default network: its runs are short."""
 WARM_UP = 8
 """Images per class of a run before all others: what a process does only once takes a second."""
 
 
 @dataclass(frozen=True)
 class SweepRow:
-    """All k from one set of sums, beside another way.
+    """All k from one set of sums, against another way.
 
     way: "literal" (runs of the literal procedure) or "layup" (runs of layup that share a cache).
     faster: the seconds of these runs over those of the sweep.
     passes, sweep_passes: images through the network.
-    alike: the share of answers, over test images and k, that are the same in both.
+    alike: the share of predictions, over test images and k, that are the same in both.
     """
 
     way: str
@@ -49,7 +49,7 @@ class SweepRow:
 def measure(
     pairs: int, name: str = BACKBONE, tasks: int = TASKS, per_class: int | None = None
 ) -> list[SweepRow]:
-    """Two rows, on scikit-learn's digits (or so many images per class of them), with this network."""
+    """Two rows, on scikit-learn's digits (or `per_class` images per class of them), with this network."""
     spec = sampled(RunSpec("digits", backbone=name, tasks=tasks), per_class)
     backbone = spec.load_backbone()
     return measured(spec, backbone, [k for k in DEPTHS if k <= backbone.depth], pairs)

@@ -1,4 +1,4 @@
-"""Ways of doing the same thing, timed in turn, so that a noisy machine disturbs all alike."""
+"""Ways of doing the same thing, timed in turn, so that a noisy machine disturbs all of them equally."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 FEW = 6
-"""Fewer pairs than this say nothing of an interval: their lowest and highest ratio are given instead."""
+"""Fewer pairs than this give no interval: their lowest and highest ratio are given instead."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Ratio:
 
     @property
     def spread(self) -> str:
-        """What `low` and `high` are, in words."""
+        """What `low` and `high` are, as text."""
         return "min … max" if self.pairs < FEW else "95 % interval"
 
     def __str__(self) -> str:
@@ -39,7 +39,7 @@ class Ratio:
 
 @dataclass(frozen=True)
 class Work:
-    """What is timed; `prepare` makes what it is given, anew before every round and outside of the time."""
+    """What is timed; `prepare` makes its arguments, again before every round and outside of the time."""
 
     run: Callable[..., Any]
     prepare: Callable[[], tuple[Any, ...]] = tuple
@@ -54,7 +54,7 @@ class Timed:
 
 
 def interleaved(works: Mapping[str, Work], rounds: int, untimed: int = 1) -> dict[str, Timed]:
-    """Do all works in turn, the order turned each time, after some untimed rounds.
+    """Do all works in turn, in the opposite order every other round, after some untimed rounds.
 
     >>> timed = interleaved({"sum": Work(sum, lambda: ([1, 2],)), "none": Work(list)}, rounds=3)
     >>> timed["sum"].result, timed["none"].seconds.shape
