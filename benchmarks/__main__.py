@@ -3,9 +3,9 @@
 python -m benchmarks              extraction, `layup bench --check`, the sweep of the bundled network (hours)
 python -m benchmarks.page         docs/performance.md from the numbers in docs/performance/
 python -m benchmarks.choices      input size, k, λ rule, balance (needs images; about 25 minutes)
-python -m benchmarks.low_data     few images a class, and small classes beside large ones (needs images)
+python -m benchmarks.low_data     few images per class, and small classes among large ones (needs images)
 python -m benchmarks.costs        what methods keep and compute, as the paper counts and in bytes
-python -m benchmarks.online       float32 beside float64, accuracy over N/d (needs images)
+python -m benchmarks.online       float32 against float64, accuracy over N/d (needs images)
 python -m benchmarks.tuning       learning rates of methods that train, on the first task (needs images)
 python -m benchmarks.task_heads   heads trained task by task on a frozen network (needs images)
 """

@@ -3,9 +3,9 @@
     python -m benchmarks.choices [--data ../shared/data] [--sizes 96 128 160 224]
 
 Needs `cifar100-subset.tar` and `pacs-subset.tar` in the data folder; unpacks them into .bench/. Features are
-cached, so a second run takes a fraction of the time. How fast each size is, benchmarks.extraction says. Every
-accuracy is on the test images, after learning all training images at once: the question is which features to
-use, not how they hold up over tasks.
+cached, so a second run takes a fraction of the time. benchmarks.extraction measures how fast each size is. Every
+accuracy is on the test images, after learning all training images in one batch: the question is which features
+to use, not how they do over several tasks.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def read(folders: Iterable[Path]) -> Split:
 
 
 def at_most(split: Split, per_class: dict[str, int]) -> Split:
-    """The first so many of each class."""
+    """The first images of each class, as many as `per_class` says."""
     paths, labels = split
     kept = np.concatenate([np.flatnonzero(labels == name)[:count] for name, count in per_class.items()])
     return [paths[i] for i in kept], labels[kept]
@@ -65,18 +65,18 @@ def sizes_and_depths(name: str, train: Split, test: Split, sizes: list[int], cac
     for size in sizes:
         backbone = load_backbone("bundled", input_size=size)
         extractor = Extractor(backbone, cache=cache, progress=True)
-        learned, asked = (extractor.extract(split[0]).rows for split in (train, test))
+        learned, tested = (extractor.extract(split[0]).rows for split in (train, test))
         sums = GramStatistics(extractor.layers)
         sums.update(learned, train[1])
         starts = dict(zip(extractor.layers, np.cumsum([0, *extractor.layers.values()]), strict=False))
         embedding = slice(starts[EMBEDDING], None)
         nearest = NearestMeanClassifier().fit(learned[:, embedding], train[1])
-        row = [str(size), f"{nearest.score(asked[:, embedding], test[1]):.3f}"]
+        row = [str(size), f"{nearest.score(tested[:, embedding], test[1]):.3f}"]
         for k in DEPTHS:
             layers = backbone.last(k)
             classifier = RidgeClassifier("gcv")
             classifier.adopt(sums.select(layers))
-            row.append(f"{classifier.score(asked[:, starts[layers[0]] : starts[EMBEDDING]], test[1]):.3f}")
+            row.append(f"{classifier.score(tested[:, starts[layers[0]] : starts[EMBEDDING]], test[1]):.3f}")
         rows.append(row)
     print(to_markdown(Table.of(["pixels", "NMC", *(f"k = {k}" for k in DEPTHS)], rows)), flush=True)
 
@@ -84,11 +84,20 @@ def sizes_and_depths(name: str, train: Split, test: Split, sizes: list[int], cac
 def rules_and_balance(train: Split, test: Split, cache: FeatureCache) -> None:
     backbone = load_backbone("bundled")
     extractor = Extractor(backbone, backbone.last(backbone.default_k), cache=cache, progress=True)
-    asked = extractor.extract(test[0]).rows
+    tested = extractor.extract(test[0]).rows
     names = np.random.default_rng(0).permutation(np.unique(train[1]))
     large, small = names[: len(names) // 2], names[len(names) // 2 :]
     print(f"\nCIFAR-100, k = {backbone.default_k}, defaults: rules for λ, and balance\n")
-    heads = ["images a class", "rule", "balance", "λ", "accuracy", "large classes", "small classes", "fit, s"]
+    heads = [
+        "images per class",
+        "rule",
+        "balance",
+        "λ",
+        "accuracy",
+        "large classes",
+        "small classes",
+        "fit, s",
+    ]
     rows = []
     for count in (60, 6):
         part = at_most(train, {**dict.fromkeys(large, 60), **dict.fromkeys(small, count)})
@@ -98,7 +107,7 @@ def rules_and_balance(train: Split, test: Split, cache: FeatureCache) -> None:
             for balance in (False, True):
                 started = time.perf_counter()
                 classifier = RidgeClassifier(rule, balance=balance).fit(features, labels)
-                right = classifier.predict(asked) == test[1]
+                right = classifier.predict(tested) == test[1]
                 seconds = time.perf_counter() - started
                 of_small = np.isin(test[1], small)
                 row = [

@@ -1,9 +1,9 @@
-"""What methods keep and compute beside the backbone: as the paper counts, and in bytes and seconds.
+"""What methods keep and compute besides the backbone: as the paper counts, and in bytes and seconds.
 
     python -m benchmarks.costs
 
 The first two tables are Section 4.3 of the paper, computed by layup.reproduction.costs. The third makes
-layup's own objects of that size (ViT-B/16 with random weights, sums of 200 classes) and weighs them, in
+layup's own objects of that size (ViT-B/16 with random weights, sums of 200 classes) and measures them, in
 memory and in a file. The last times the solves. Needs 4 GB of memory; about two minutes.
 """
 
@@ -97,7 +97,7 @@ def weighed() -> Iterator[tuple[str, list[tuple[str, int, int]]]]:
     """Each method with its parts: what it is, bytes in memory, bytes in a file."""
     network, adapted = vit_b()
     frozen = {id(value) for value in network.parameters()}
-    # What the tuned network holds that the frozen one beside it does not.
+    # What the tuned network holds that the frozen one does not.
     own = {name: value for name, value in adapted.network.named_parameters() if id(value) not in frozen}
     assert sum(value.numel() for value in own.values()) == costs.adapter_values(PAPER)
     assert sum(value.numel() for value in network.parameters()) == costs.backbone_values(PAPER)
@@ -167,11 +167,11 @@ def seconds() -> None:
         rows.append(
             [name, what, *(f"{t:.1f}" for t in (ratio.first_seconds, ratio.second_seconds)), str(ratio)]
         )
-    table(["method", "what", "seconds", "LayUP's solve beside it", "ratio (95 % interval)"], rows)
+    table(["method", "what", "seconds", "LayUP's solve", "ratio (95 % interval)"], rows)
 
 
 def main() -> None:
-    say("Values kept beside backbone, head and prototypes, as the paper counts (C = 200)")
+    say("Values kept besides backbone, head and prototypes, as the paper counts (C = 200)")
     values()
     say("Operations of the largest computation, as the paper counts")
     operations()

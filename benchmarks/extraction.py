@@ -1,12 +1,12 @@
 """What reading all layers costs, how fast engines are, whether decoding overlaps, what larger inputs cost.
 
-    python -m benchmarks.extraction                  all of it
+    python -m benchmarks.extraction                  everything
     python -m benchmarks.extraction engines overlap  these parts
 
-layers: a batch through the bare network, and through `Backbone`, which also reads every layer; 1.000 means
-nothing extra. engines: the same batch by every engine. dropped: by what was tried and is no engine.
-overlap: photos in files, decoded beside the network and before it. sizes: the bundled network at several
-sizes, each beside 224 × 224.
+layers: a batch through the plain network, and through `Backbone`, which also reads every layer; 1.000 means no
+extra cost. engines: the same batch by every engine. dropped: by what was tried and rejected. overlap: photos in
+files, decoded while the network computes and before it. sizes: the bundled network at several sizes, each
+against 224 × 224.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from layup.backbones import (
 from layup.features import Extractor, NoCache
 from layup.performance import compare
 
-import timm  # isort: skip  # after layup, which mends torchvision
+import timm  # isort: skip  # after layup, which patches torchvision
 
 PAIRS = 15
 PHOTOS = 384
@@ -51,13 +51,13 @@ LARGE_BATCH = 4
 
 
 def batch_for(backbone: Backbone) -> torch.Tensor:
-    """Noise in the layout that suits the network: what is compared is not the layout."""
+    """Noise in the memory layout of the network: the layout is not what is compared."""
     images = LARGE_BATCH if backbone.name == LARGE else BATCH
     return torch.rand(images, 3, *backbone.preprocessing.size).to(memory_format=backbone.memory_format)
 
 
 def backbones() -> Iterator[Backbone]:
-    """Those that come with layup, and the paper's, with random weights: speed does not depend on them."""
+    """The networks that come with layup, and the paper's with random weights, which are as fast."""
     for name in BACKBONES.built_in:
         yield load_backbone(name, device="cpu")
     network = timm.create_model(LARGE, num_classes=0)
@@ -126,7 +126,7 @@ def _against_eager(
 
 
 def overlap(console: Console) -> None:
-    """Photos from files: decoding alone, computing alone, one after the other, and beside each other."""
+    """Photos from files: decoding alone, computing alone, one after the other, and in parallel."""
     table = Table("seconds", *(f"{name}, {engine}" for name, engine in OVERLAPPED))
     with tempfile.TemporaryDirectory() as folder:
         paths = photos(Path(folder))
@@ -146,7 +146,7 @@ def _seconds(backbone: Backbone, paths: list[Path]) -> dict[str, float]:
     batch = batch_for(backbone)
 
     def decode(workers: int | None) -> None:
-        # A backbone that is asked for nothing: the images are decoded and thrown away.
+        # The backbone computes nothing: the images are decoded and discarded.
         with patch.object(Extractor, "_computed", lambda _self, read: read):
             for _ in Extractor(backbone, cache=NoCache(), workers=workers, progress=False).stream(paths):
                 pass
@@ -162,7 +162,7 @@ def _seconds(backbone: Backbone, paths: list[Path]) -> dict[str, float]:
         "decoding alone": partial(decode, None),
         "computing alone": compute,
         "one after the other": partial(both, 0),
-        "beside each other": partial(both, None),
+        "in parallel": partial(both, None),
     }
     backbone(batch)
     times: dict[str, list[float]] = {name: [] for name in ways}

@@ -1,13 +1,13 @@
-"""Does LayUP hold where there is little data? CIFAR-100, all classes at once, with 1 to 100 images a class.
+"""Is LayUP strong with little data? CIFAR-100, all classes in one batch, with 1 to 100 images per class.
 
     python -m benchmarks.low_data [--data ../shared/data] [--seeds 1993 1994 1995] [--backbone bundled]
                                   [--picture FILE]
 
 Needs `cifar100-subset.tar` in the data folder; unpacks it into .bench/. The first table has equal classes:
-the nearest means, and ridge with k = 1 and k = 6, λ by the search (which needs four images a class; below it
-is 1) and by gcv. The second has half of the classes with so many images and the others with a tenth of that,
-with and without balance. Accuracies are means over seeds, which choose the images (and the small classes), ±
-their standard error. Records are kept in .bench/low-data, so that a second run only prints.
+the nearest means, and ridge with k = 1 and k = 6, λ by the search (which needs four images per class; with
+fewer λ is 1) and by gcv. In the second, half of the classes have a tenth of the images of the others, with and
+without balance. Accuracies are means over seeds, which choose the images (and the small classes), ± their
+standard error. Records are kept in .bench/low-data, so that a second run only prints.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def with_small_classes(dataset: Dataset, count: int, seed: int) -> tuple[Dataset
     rng = np.random.default_rng(seed)
     small = rng.permutation(dataset.classes)[len(dataset.classes) // 2 :].tolist()
     labels = np.array(dataset.train.labels)
-    places = np.sort(
+    indices = np.sort(
         np.concatenate(
             [
                 rng.permutation(np.flatnonzero(labels == name))[: count // 10 if name in small else count]
@@ -72,7 +72,7 @@ def with_small_classes(dataset: Dataset, count: int, seed: int) -> tuple[Dataset
             ]
         )
     )
-    part = Part([dataset.train.images[i] for i in places], labels[places].tolist())
+    part = Part([dataset.train.images[i] for i in indices], labels[indices].tolist())
     return replace(dataset, train=part), small
 
 
@@ -94,7 +94,7 @@ def table(title: str, rows: dict[str, dict[int, list[float]]]) -> None:
     shown = []
     for name, values in rows.items():
         bands = [band([[value] for value in values[count]]) for count in counts]
-        # With all images there is nothing left that a seed could choose.
+        # With all images there is nothing for a seed to choose.
         errors = [f" ± {each.error[0]:.3f}" if each.error[0] > 1e-12 else "" for each in bands]
         cells = [f"{each.mean[0]:.3f}{error}" for each, error in zip(bands, errors, strict=True)]
         shown.append([name, *cells])
@@ -113,7 +113,7 @@ def main() -> None:
     dataset = load_dataset(f"folder:{unpack(options.data, 'cifar100-subset')}")
     backbone = load_backbone(options.backbone)
     for title, counts, measure in (
-        ("Images a class, all alike", COUNTS, equal_classes),
+        ("Images per class, equal classes", COUNTS, equal_classes),
         ("Images of a large class; small ones have a tenth", LARGE, unequal_classes),
     ):
         rows: dict[str, dict[int, list[float]]] = {}
@@ -128,7 +128,7 @@ def main() -> None:
                 options.picture,
                 counts,
                 {name: band(list(zip(*values.values(), strict=True))) for name, values in rows.items()},
-                "training images a class",
+                "training images per class",
                 "accuracy, all 100 classes",
             )
 

@@ -4,7 +4,7 @@
                                 [--backbone vit-nano] [--seeds 1993 1994 1995] [--large]
 
 DATA holds train/CLASS and test/CLASS. Images come one after the other, in i.i.d. order or in ten tasks of new
-classes (layup.benchmark.scenarios.online); after so many, the test images of all classes seen are asked.
+classes (layup.benchmark.online); at several N, the test images of all classes seen so far are predicted.
 LayUP with k = 6 and 12, and RanPAC with M = 2,000 and, with --large at a few N, M = 10,000. Three kinds of
 arithmetic on the same float32 features:
 
@@ -12,8 +12,8 @@ arithmetic on the same float32 features:
     float32, floor    the same sums, by eigendecomposition in float32; eigenvalues up to d·ε·s_max are zero
     float64           layup's default: the same in float64, so that λ = 0 is the minimum-norm solution
 
-LU has no way to choose λ: for gcv it is given the λ of float64. One JSON file a curve is kept in OUT, so that
-a second run only prints and draws. About 11 minutes of one core without --large.
+LU cannot choose λ: for gcv it uses the λ of float64. One JSON file per curve is kept in OUT, so that a second
+run only prints and draws. About 11 minutes of one core without --large.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ Point = dict[str, Any]
 
 @dataclass(frozen=True)
 class Space:
-    """What is classified: the last k layers, or so many random projections of the final embedding."""
+    """What is classified: the last k layers, or random projections of the final embedding."""
 
     name: str
     k: int = 0
@@ -82,7 +82,7 @@ class Space:
         embedding = Extractor(extractor.backbone, [EMBEDDING])
         return ProjectedRows(embedding, self.projections, seed).project(features[:, end:])
 
-    def places(self, data: Data) -> list[int]:
+    def counts_in(self, data: Data) -> list[int]:
         """After how many images to measure."""
         dim = self.projections or self.k * data.extractor.layers[EMBEDDING]
         counts = self.counts or [round(ratio * dim) for ratio in RATIOS]
@@ -108,16 +108,16 @@ class Data:
 
     @property
     def labels(self) -> NDArray[np.str_]:
-        """Of training images."""
+        """The labels of training images."""
         return np.array(self.dataset.train.labels)
 
     @property
-    def asked(self) -> NDArray[np.str_]:
+    def test_labels(self) -> NDArray[np.str_]:
         """The labels of test images."""
         return np.array(self.dataset.test.labels)
 
     def order(self, name: str, seed: int) -> NDArray[np.int64]:
-        """The stream, as places of training images."""
+        """The stream, as indices of training images."""
         if name == "tasks":
             return np.concatenate([task.train for task in online(self.dataset, TASKS, seed).tasks])
         return np.random.default_rng(seed).permutation(len(self.labels))
@@ -133,14 +133,14 @@ def read(folder: Path, backbone: str) -> Data:
 
 
 def curve(space: Space, data: Data, order: str, seed: int, known: int) -> Iterator[Point]:
-    """Learn the stream, and measure on the way, but for so many points that are known already."""
-    places = data.order(order, seed)
-    rows, labels = space.rows(data.train, data.extractor, seed)[places], data.labels[places]
+    """Learn the stream, and measure on the way, except for the first `known` points."""
+    indices = data.order(order, seed)
+    rows, labels = space.rows(data.train, data.extractor, seed)[indices], data.labels[indices]
     tests = space.rows(data.test, data.extractor, seed)
     dim = rows.shape[1]
     narrow, wide = GramStatistics(dim, "float32"), GramStatistics(dim)
     start = 0
-    for number, count in enumerate(space.places(data)):
+    for number, count in enumerate(space.counts_in(data)):
         for first in range(start, count, space.batch):
             batch = slice(first, min(first + space.batch, count))
             narrow.update(rows[batch], labels[batch])
@@ -156,7 +156,7 @@ def curve(space: Space, data: Data, order: str, seed: int, known: int) -> Iterat
                 name: Spectrum.of(sums.gram, sums.prototypes, sums.total)
                 for name, sums in ((WIDE, wide), (FLOOR, narrow))
             }
-        yield measure(spectra, narrow, wide, tests, data.asked)
+        yield measure(spectra, narrow, wide, tests, data.test_labels)
 
 
 def measure(
@@ -164,15 +164,15 @@ def measure(
     narrow: GramStatistics,
     wide: GramStatistics,
     tests: Rows,
-    asked: NDArray[np.str_],
+    truth: NDArray[np.str_],
 ) -> Point:
-    """Accuracy by arithmetic and rule for λ, and what the eigenvalues say of it."""
-    seen = np.isin(asked, wide.labels)
+    """Accuracy by arithmetic and rule for λ, and the eigenvalues that explain it."""
+    seen = np.isin(truth, wide.labels)
     names = np.array(wide.labels)
 
     def accuracy(weights: Floats) -> float:
         predictions = names[(tests[seen].astype(weights.dtype) @ weights).argmax(axis=1)]
-        return float((predictions == asked[seen]).mean())
+        return float((predictions == truth[seen]).mean())
 
     lambdas: dict[str, dict[str, float]] = {}
     found: dict[str, dict[str, float]] = {}
@@ -225,12 +225,12 @@ def spectral_norm(matrix: Floats, steps: int = 50) -> float:
 
 
 def points(space: Space, data: Data, order: str, seed: int, out: Path) -> list[Point]:
-    """A curve from its file, as far as that goes; each further point is kept as soon as it is measured."""
+    """A curve, read from its file as far as it is measured; each further point is saved immediately."""
     words = space.name.replace(",", "").replace(" = ", "").split()
     backbone = data.extractor.backbone.name
     path = out / f"{backbone}-{'-'.join(words).lower()}-{order}-{seed}.json"
     found: list[Point] = json.loads(path.read_text())["points"] if path.exists() else []
-    if len(found) < len(space.places(data)):
+    if len(found) < len(space.counts_in(data)):
         for point in curve(space, data, order, seed, len(found)):
             found.append(point)
             values = {"space": space.name, "order": order, "seed": seed, "points": found}
@@ -247,7 +247,7 @@ def accuracies(curves: Curves, arithmetic: str, rule: str) -> Band:
 
 
 def print_accuracies(title: str, measured: Mapping[str, Curves], ratios: Sequence[float]) -> None:
-    """A table a rule for λ, a line a space and arithmetic; ± only where it is above `QUIET`."""
+    """One table per rule for λ, one line per space and arithmetic; ± only where it is above `QUIET`."""
     for rule in RULES:
         name = "gcv" if rule == "gcv" else f"λ = {rule}"
         heads = [name, *(f"N/d = {ratio:g}" for ratio in ratios), "all"]
@@ -294,12 +294,12 @@ def print_eigenvalues(name: str, curves: Curves) -> None:
         cells = [f"{value:.2g}" for value in values]
         cells += [f"{point['accuracy'][SUMS][rule]:.3f}" for rule in ("0", "1")]
         rows.append([f"{point['count']:,}", f"{point['ratio']:.2f}", kept, *cells])
-    print(f"\n{name}: eigenvalues of G in float64, and float32 beside them; the first seed\n")
+    print(f"\n{name}: eigenvalues of G in float64, and what float32 does to them; the first seed\n")
     print(to_markdown(Table.of(heads, rows)), flush=True)
 
 
 def panels(rows: int, measured: Mapping[str, Curves], height: float) -> tuple[Figure, NDArray[Any]]:
-    """A column a space, over N/d."""
+    """One column per space, over N/d."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(3.7 * len(measured), height), dpi=150, layout="constrained")
@@ -328,7 +328,7 @@ def finish(figure: Figure, grid: NDArray[Any], title: str, columns: int) -> None
 
 
 def draw_accuracies(path: Path, title: str, measured: Mapping[str, Curves], starts: Sequence[int]) -> None:
-    """A row a rule for λ, a line a kind of arithmetic; `starts` of tasks are marked."""
+    """One row per rule for λ, one line per kind of arithmetic; `starts` of tasks are marked."""
     figure, grid = panels(len(RULES), measured, 8.2)
     for column, curves in zip(grid.T, measured.values(), strict=True):
         ratios = [point["ratio"] for point in curves[0]]
@@ -362,7 +362,7 @@ def draw_accuracies(path: Path, title: str, measured: Mapping[str, Curves], star
 
 
 def draw_eigenvalues(path: Path, measured: Mapping[str, Curves]) -> None:
-    """Why: what float32 cannot see, beside the eigenvalues and λ."""
+    """Why: what float32 cannot represent, with the eigenvalues and λ."""
     figure, grid = panels(1, measured, 4.4)
     for axes, curves in zip(grid[0], measured.values(), strict=True):
         ratios = [point["ratio"] for point in curves[0]]
@@ -400,7 +400,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     data = read(options.data, options.backbone)
     for order, title in ORDERS.items():
-        # One order of classes is enough to see that the same happens: more would take minutes.
+        # One order of classes is enough to see that the same happens; more would take minutes.
         seeds = options.seeds if order == "iid" else options.seeds[:1]
         measured = {
             space.name: [points(space, data, order, seed, options.out) for seed in seeds] for space in SPACES

@@ -4,8 +4,8 @@
 
 Prompt methods train a head for every task with cross-entropy over the task's own classes, and prompts. Here
 is the same without any prompt, on the network's final embeddings: what such heads can tell apart at all.
-Beside it the same heads trained with cross-entropy over all classes so far, as in sequential fine-tuning.
-"within tasks" is the accuracy if it were told which task an image is of.
+And the same heads trained with cross-entropy over all classes so far, as in sequential fine-tuning.
+"within tasks" is the accuracy if the task of each image is known.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def trained(rows: Tensor, scenario: Scenario, optimizer: Optimizer, epochs: int,
     head = GrowingHead(rows.shape[1])
     for task in scenario.tasks:
         head.grow(task.classes)
-        places = {name: place for place, name in enumerate(head.classes)}
-        targets = torch.tensor([places[scenario.dataset.train.labels[i]] for i in task.train])
+        index_of = {name: index for index, name in enumerate(head.classes)}
+        targets = torch.tensor([index_of[scenario.dataset.train.labels[i]] for i in task.train])
         classes = list(task.classes) if own else head.classes
         steps = optimizer(head.rows(classes))
         for _ in range(epochs):

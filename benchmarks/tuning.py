@@ -1,11 +1,11 @@
-"""Which learning rate suits a method that trains? Asked of a part of the first task that is held out.
+"""Which learning rate suits a method that trains? Measured on a held-out part of the first task.
 
     python -m benchmarks.tuning l2p 0.001 0.003 0.01 [--option epochs=5 ...] [--data ../shared/data]
                                 [--backbone vit-nano] [--seed 1993] [--tasks 10]
 
 The first task of the CIFAR-100 subset is split as a first session does it: a fifth of every class is
-held out. The method learns the rest with each rate, and is asked what was held out. Prints accuracy, the loss
-of the last epoch, and seconds.
+held out. The method learns the rest with each rate, and predicts the held-out images. Prints accuracy, the
+loss of the last epoch, and seconds.
 """
 
 from __future__ import annotations
@@ -36,13 +36,15 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--backbone", default="vit-nano")
     parser.add_argument("--seed", type=int, default=1993)
-    parser.add_argument("--tasks", type=int, default=10, help="1 for methods that learn all at once")
+    parser.add_argument("--tasks", type=int, default=10, help="1 for methods that learn all tasks jointly")
     chosen = parser.parse_args()
     dataset = load_dataset(f"folder:{unpack(chosen.data, 'cifar100-subset')}")
     scenario = class_incremental(dataset, chosen.tasks, chosen.seed)
     backbone = load_backbone(chosen.backbone)
-    places = scenario.tasks[0].train
-    images, labels = (np.array(part, object)[places] for part in (dataset.train.images, dataset.train.labels))
+    indices = scenario.tasks[0].train
+    images, labels = (
+        np.array(part, object)[indices] for part in (dataset.train.images, dataset.train.labels)
+    )
     training, held_out = split(np.unique(labels.tolist(), return_inverse=True)[1], 0.2, chosen.seed)
     rows = []
     for rate in chosen.rates:

@@ -502,7 +502,7 @@ def test_help_says_what_to_type(run):
         "--setting",
         "--k",
         "--again",
-        "goes on where it was interrupted",
+        "resumes an interrupted run",
     ):
         assert words in result.out
 
