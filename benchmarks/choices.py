@@ -2,10 +2,10 @@
 
     python -m benchmarks.choices [--data ../shared/data] [--sizes 96 128 160 224]
 
-Needs `cifar100-subset.tar` and `pacs-subset.tar` in the data folder; unpacks them into .bench/. Features are
-cached, so a second run takes a fraction of the time. benchmarks.extraction measures how fast each size is. Every
-accuracy is on the test images, after learning all training images in one batch: the question is which features
-to use, not how they do over several tasks.
+Needs `cifar100-subset.tar` and `pacs-subset.tar` in the data folder; unpacks them into .bench/. Features
+are cached, so a second run takes a fraction of the time. benchmarks.extraction measures how fast each size
+is. Every accuracy is on the test images, after learning all training images in one batch: the question is
+which features to use, not how they do over several tasks.
 """
 
 from __future__ import annotations

@@ -3,10 +3,10 @@
     python -m benchmarks.extraction                  everything
     python -m benchmarks.extraction engines overlap  these parts
 
-layers: a batch through the plain network, and through `Backbone`, which also reads every layer; 1.000 means no
-extra cost. engines: the same batch by every engine. dropped: by what was tried and rejected. overlap: photos in
-files, decoded while the network computes and before it. sizes: the bundled network at several sizes, each
-against 224 × 224.
+layers: a batch through the plain network, and through `Backbone`, which also reads every layer; 1.000 means
+no extra cost. engines: the same batch by every engine. dropped: by what was tried and rejected. overlap:
+photos in files, decoded while the network computes and before it. sizes: the bundled network at several
+sizes, each against 224 × 224.
 """
 
 from __future__ import annotations

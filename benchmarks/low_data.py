@@ -5,9 +5,9 @@
 
 Needs `cifar100-subset.tar` in the data folder; unpacks it into .bench/. The first table has equal classes:
 the nearest means, and ridge with k = 1 and k = 6, λ by the search (which needs four images per class; with
-fewer λ is 1) and by gcv. In the second, half of the classes have a tenth of the images of the others, with and
-without balance. Accuracies are means over seeds, which choose the images (and the small classes), ± their
-standard error. Records are kept in .bench/low-data, so that a second run only prints.
+fewer λ is 1) and by gcv. In the second, half of the classes have a tenth of the images of the others, with
+and without balance. Accuracies are means over seeds, which choose the images (and the small classes), ±
+their standard error. Records are kept in .bench/low-data, so that a second run only prints.
 """
 
 from __future__ import annotations
