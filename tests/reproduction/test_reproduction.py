@@ -103,7 +103,7 @@ def test_runs_are_done_once_and_survive_the_process(runner):
     [
         (Spec("l2p", "IN21K"), "plain vision transformer"),
         (Spec("layup", "IN21K", "vpt").having(k=1), "'vpt' attaches to"),
-        (Spec("layup", "IN21K").having(k=18), "has not so many layers"),
+        (Spec("layup", "IN21K").having(k=18), "does not have that many layers"),
         (Spec("layup", "IN21K", tasks=7).having(k=1), "4 classes cannot be shared out among 7 tasks"),
         (Spec("slca", "IN21K"), "'slca' is left out"),
         (Spec("nmc", "IN21K"), "It has not been run"),
@@ -134,7 +134,7 @@ def test_depths_that_a_network_lacks_do_not_keep_the_others_from_being_run(runne
     specs = [Spec("layup", "IN1K").having(k=k) for k in (1, 13)]
     found = runner.gather([(DIGITS, spec) for spec in specs], ignore)
     assert found[DIGITS, specs[0]].finished
-    assert found[DIGITS, specs[1]] == Missing("'vit-nano' has not so many layers.")
+    assert found[DIGITS, specs[1]] == Missing("'vit-nano' does not have that many layers.")
 
 
 def test_the_usual_adapter_and_number_of_tasks_are_no_second_run(runner):

@@ -4,11 +4,11 @@
 
     squared_mmd, median_bandwidth    how far apart two sets of features are
     class_similarities, UnitSums     how alike images of one class are, and images of different ones
-    class_change                     which classes a method helps, and which it harms (the paper's Figure 5)
-    share_better                     which classes an earlier layer knows better than the last one (Figure 2)
+    class_change                     which classes gain and lose by a method (the paper's Figure 5)
+    share_better                     which classes an earlier layer predicts better than the last (Figure 2)
     rank_correlation                 whether two such numbers rise together, and how likely that is by chance
 
-Features are arrays with a row for each image. All arithmetic is in float64, whatever they come as.
+Features are arrays with one row per image. All arithmetic is in float64.
 """
 
 from __future__ import annotations
@@ -25,21 +25,20 @@ from scipy import stats
 from layup.errors import InputError
 
 Rows = NDArray[np.float64]
-"""Features: a row for each image."""
+"""Features: one row per image."""
 
 DIGITS = 9
-"""Accuracies that agree to so many digits are equal: the rest is rounding."""
+"""Accuracies that agree to this many digits are equal: the rest is rounding."""
 
 
 def squared_mmd(x: ArrayLike, y: ArrayLike, bandwidth: float, *, rows: int = 1024) -> float:
     """How far apart the distributions are that x and y were drawn from: MMD², estimated without bias.
 
     MMD² = mean k(x, x') + mean k(y, y') − 2 mean k(x, y), with k(a, b) = exp(−‖a − b‖² / (2 bandwidth²)). The
-    means are over all pairs, and over those of different rows within x and within y: a row's likeness to
-    itself says nothing. So the mean of the estimate is right, and **it can be negative** where the two
-    distributions are alike.
+    means are over all pairs, and within x and within y over pairs of different rows only. So the estimate is
+    unbiased, and **it can be negative** where the two distributions are alike.
 
-    The kernel is never held whole: tiles of `rows` × `rows` of it are summed, one after another.
+    The kernel is never held in memory as a whole: tiles of `rows` × `rows` are summed, one after another.
 
     >>> round(squared_mmd([[0.0], [1.0]], [[9.0], [9.0]], bandwidth=1.0), 4)
     1.6065
@@ -66,8 +65,8 @@ def squared_mmd(x: ArrayLike, y: ArrayLike, bandwidth: float, *, rows: int = 102
 def median_bandwidth(x: ArrayLike, *, sample: int = 1000, seed: int = 0) -> float:
     """The median heuristic for the bandwidth of a kernel: the median distance between different rows of x.
 
-    Of many rows, only `sample` are taken, drawn without replacement. Numbers of one bandwidth can be compared
-    with one another, so use that of one set of features for all.
+    Of many rows, `sample` are drawn without replacement. Only numbers of the same bandwidth can be compared,
+    so use that of one set of features for all.
 
     >>> median_bandwidth([[0.0], [1.0], [3.0]])
     2.0
@@ -97,7 +96,7 @@ def median_bandwidth(x: ArrayLike, *, sample: int = 1000, seed: int = 0) -> floa
 
 @dataclass(frozen=True)
 class Similarities:
-    """Mean cosine similarity of two images of one class, and of two of different ones; NaN without such."""
+    """Mean cosine similarity of two images of one class, and of different ones; NaN if there are none."""
 
     within: float
     between: float
@@ -119,7 +118,7 @@ class UnitSums:
         self._features: int | None = None
 
     def add(self, x: ArrayLike, labels: ArrayLike) -> None:
-        """Add images: a row of features and a label for each. Nothing is added of what is refused.
+        """Add images: a row of features and a label for each. If any is refused, none is added.
 
         >>> UnitSums().add([[1.0, 0.0], [0.0, 3.0]], ["cat", "dog"])
         """
@@ -145,10 +144,10 @@ class UnitSums:
     def similarities(self) -> Similarities:
         """Over all that was added, every pair of images counts the same.
 
-        The sum over all pairs of products of unit vectors is the square of their sum, so no pair is visited.
+        The sum over all pairs of products of unit vectors is the square of their sum, so no pair is computed.
         With u_y the sum and n_y the number of class y, and n = Σ n_y: within is Σ (‖u_y‖² − n_y) over
-        Σ n_y(n_y − 1) pairs, where n_y is what images have with themselves; between is ‖Σ u_y‖² − Σ ‖u_y‖²
-        over n² − Σ n_y² pairs.
+        Σ n_y(n_y − 1) pairs, where n_y is the similarity of images with themselves; between is
+        ‖Σ u_y‖² − Σ ‖u_y‖² over n² − Σ n_y² pairs.
 
         >>> UnitSums().similarities
         Similarities(within=nan, between=nan)
@@ -246,9 +245,9 @@ def rank_correlation(x: ArrayLike, y: ArrayLike, *, draws: int = 10_000, seed: i
     """Spearman's rank correlation, and how often chance alone would give one as far from 0.
 
     Equal values share the mean of their ranks. The chance is the share of pairings of x and y whose
-    correlation is as far from 0: of all pairings where there are no more than `draws`, else of so many random
-    ones. The pairing that was seen counts as one of them, so it is never 0. Where all of x or all of y are
-    equal, both are NaN.
+    correlation is as far from 0: of all pairings if there are at most `draws`, else of `draws` random ones.
+    The observed pairing counts as one of them, so it is never 0. If all of x or all of y are equal, both are
+    NaN.
 
     >>> rank_correlation([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0], [1, 2, 4, 8, 16, 32, 64], draws=99)
     Correlation(value=1.0, chance=0.01)
@@ -274,7 +273,7 @@ def rank_correlation(x: ArrayLike, y: ArrayLike, *, draws: int = 10_000, seed: i
         permutation_type="pairings",
         vectorized=True,
         n_resamples=draws,
-        batch=1000,  # all pairings of many values at once would not fit into memory
+        batch=1000,  # all pairings of many values together would not fit into memory
         alternative="greater",
         rng=seed,
     )
@@ -311,13 +310,13 @@ def _kernel(a: Rows, b: Rows) -> NDArray[np.float64]:
 
 def _mean_within(x: Rows, rows: int) -> float:
     """The mean of the kernel over all pairs of different rows."""
-    x = x - x.mean(axis=0)  # about its own mean: for its pairs, it does not matter how far it is from another
+    x = x - x.mean(axis=0)  # about its own mean, for accuracy: distances within x do not change
     total = 0.0
     for i in range(0, len(x), rows):
         own = _kernel(x[i : i + rows], x[i : i + rows])
         np.fill_diagonal(own, 0.0)
         total += float(own.sum())
-        for j in range(i + rows, len(x), rows):  # tiles above the diagonal stand for those below, too
+        for j in range(i + rows, len(x), rows):  # tiles above the diagonal also count for those below
             total += 2 * float(_kernel(x[i : i + rows], x[j : j + rows]).sum())
     return total / (len(x) * (len(x) - 1))
 

@@ -1,4 +1,4 @@
-"""What data are like for a network, and which k is best for them: the numbers behind Figure 4."""
+"""Characteristics of datasets, and which k is best for them: the numbers behind Figure 4."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MEASURES = {
 
 @dataclass(frozen=True)
 class Characteristic:
-    """A dataset seen by a network: the best k, and what may go with it."""
+    """A dataset and a network: the best k, and what may correlate with it."""
 
     pairing: Pairing
     best: int
@@ -36,7 +36,7 @@ class Characteristic:
 
 
 def characteristics(results: Results) -> list[Characteristic]:
-    """All that can be told of each dataset and network; MMD² divided by the largest of its network."""
+    """The characteristics of each dataset and network; MMD² divided by the largest of its network."""
     found: list[Characteristic] = results.once("characteristics", lambda: _characteristics(results))
     return found
 
@@ -73,7 +73,7 @@ def _distances(
     bandwidth = analysis.median_bandwidth(rows)
     found = [analysis.squared_mmd(rows, each, bandwidth) for each in datasets]
     largest = max(found)
-    # An unbiased estimate may be negative: where all are, none is a distance to divide by.
+    # An unbiased estimate may be negative: if all are, there is no distance to divide by.
     return [value / largest for value in found] if largest > 0 else found
 
 
@@ -84,7 +84,7 @@ def _embeddings(results: Results, network: str, images: Sequence[Any]) -> NDArra
 
 
 def correlations(found: Sequence[Characteristic]) -> dict[tuple[str, str], analysis.Correlation]:
-    """How the best k goes with each measure, by network and measure, where there are enough datasets."""
+    """How the best k correlates with each measure, by network and measure, if there are enough datasets."""
     result = {}
     for network in dict.fromkeys(each.pairing.network_name for each in found):
         own = [each for each in found if each.pairing.network_name == network]

@@ -24,15 +24,15 @@ SETTINGS = ("cil", "dil")
 CLOSE = 0.01
 """A point: what counts as about equal."""
 LOW = (5, 20)
-"""Images a class where data are said to be few."""
+"""Images per class that count as few."""
 FEW = 5
-"""Datasets below which no correlation is told from chance."""
+"""With fewer datasets, no correlation can be told from chance."""
 CHANCE = 0.05
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Two runs of which the paper says something, for every dataset of a setting and every network."""
+    """Two runs that a claim compares, for every dataset of a setting and every network."""
 
     what: str
     spec: Spec
@@ -41,7 +41,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Judgement:
-    """Whether a claim holds, why in a few sentences, and the differences behind them."""
+    """Whether a claim holds, why, and the differences behind it."""
 
     verdict: str
     said: Sequence[str] = ()
@@ -52,7 +52,7 @@ class Judgement:
 class Claim:
     """What the paper says, the pairs of runs that it is about, and how to judge their differences.
 
-    further: other runs that the judgement looks at.
+    further: other runs that the judgement uses.
     """
 
     text: str
@@ -62,11 +62,11 @@ class Claim:
 
     @property
     def rule(self) -> str:
-        """By what it is judged, as the function that does so says."""
+        """The rule by which it is judged: the docstring of the function that does so."""
         return cleandoc(self.judge.__doc__ or "").partition("\n\n")[0].replace("\n", " ")
 
     def wanted(self, runner: Runner) -> Wanted:
-        """Every run that it looks at."""
+        """Every run that it uses."""
         specs = [spec for pair in self.pairs for spec in (pair.spec, pair.over)] + list(self.further)
         return [
             (column, spec.on(network))
@@ -78,7 +78,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Gain:
-    """A difference with its place, to be told."""
+    """A difference, and where it was measured."""
 
     pairing: Pairing
     pair: Pair
@@ -104,7 +104,7 @@ class Gain:
 
 
 def gains(results: Results, pairs: Iterable[Pair]) -> list[Gain]:
-    """The differences of all pairs that were run, wherever that was."""
+    """The differences of all pairs that were run, on every dataset and network."""
     return [
         Gain(pairing, pair, found)
         for pair in pairs
@@ -119,7 +119,7 @@ def gains(results: Results, pairs: Iterable[Pair]) -> list[Gain]:
 
 
 def _planned(results: Results, pairs: Iterable[Pair]) -> int:
-    """How many comparisons there would be had everything been run."""
+    """How many comparisons there would be if everything had been run."""
     return sum(
         pair.spec.network in (None, pairing.network)
         for pair in pairs
@@ -143,7 +143,7 @@ def _tally(found: Sequence[Gain], planned: int) -> str:
 def more(results: Results, pairs: Sequence[Pair]) -> Judgement:
     """Half of the differences or more are gains beyond their intervals, and none is a loss.
 
-    Cannot be told where none is either, or where less than half of all comparisons were run.
+    Cannot be told if no difference is beyond its interval, or if less than half of all comparisons were run.
     """
     found, planned = gains(results, pairs), _planned(results, pairs)
     if not found:
@@ -230,7 +230,7 @@ def low_data(results: Results, pairs: Sequence[Pair]) -> Judgement:
     above, below = sum(each.above for each in few), sum(each.below for each in few)
     strong = 2 * above >= len(few) and not below and 2 * grown >= len(few)
     said = (
-        f"With {LOW[0]} and {LOW[1]} images a class, of {len(few)}, gains beyond their intervals: {above}, "
+        f"With {LOW[0]} and {LOW[1]} images per class, of {len(few)}, gains beyond their intervals: {above}, "
         f"losses: {below}; as large as with all images or larger: {grown}."
     )
     verdict = HOLDS if strong else MIXED if above else FAILS if below else OPEN
@@ -238,7 +238,7 @@ def low_data(results: Results, pairs: Sequence[Pair]) -> Judgement:
 
 
 def saturation(results: Results, pairs: Sequence[Pair]) -> Judgement:
-    """K = 6 gains over 1, and 12 over 6 less than half of that, on average over the same places."""
+    """K = 6 gains over 1, and 12 over 6 less than half of that, on average over the same runs."""
     early, late = (gains(results, [pair]) for pair in pairs)
     pairings = {each.pairing for each in early} & {each.pairing for each in late}
     early, late = ([each for each in found if each.pairing in pairings] for found in (early, late))
@@ -274,7 +274,7 @@ def spread(results: Results, pairs: Sequence[Pair]) -> Judgement:
 
 
 def without_search(results: Results, pairs: Sequence[Pair]) -> Judgement:
-    """On a stream with λ = 1, LayUP loses two points at most against a search; RanPAC is shown beside it."""
+    """On a stream with λ = 1, LayUP loses at most two points against a search; RanPAC is for comparison."""
     found = gains(results, pairs)
     ours = [each for each in found if each.pair.spec == _streamed(_layup(6), 1.0)]
     if not ours:
@@ -311,7 +311,7 @@ def similarity(results: Results, pairs: Sequence[Pair]) -> Judgement:
 
 
 def _cut(results: Results, gain: Gain) -> bool:
-    """Whether there are more images than so many a class, so that it is another run than with all."""
+    """Whether the run has fewer images than the one with all: the dataset may not have more per class."""
     spec = gain.pair.spec.on(gain.pairing.network)
     ours, whole = (
         results.record(gain.pairing.column, each) for each in (spec, replace(spec, per_class=None))
@@ -409,7 +409,7 @@ CLAIMS = (
         low_data,
         tuple(
             Pair(
-                f"LayUP over {name}, {'all' if images is None else images} images a class",
+                f"LayUP over {name}, {'all' if images is None else images} images per class",
                 replace(_layup(6), per_class=images),
                 replace(over, per_class=images),
             )
@@ -452,7 +452,7 @@ class Claims:
     """All claims, judged."""
 
     def wanted(self, runner: Runner) -> Wanted:
-        """Every run that a claim looks at; the last one looks at those of Figure 4."""
+        """Every run that a claim uses; the last one uses those of Figure 4."""
         return [
             *(each for claim in CLAIMS for each in claim.wanted(runner)),
             *Characteristics().wanted(runner),

@@ -35,9 +35,9 @@ RUNS = {
     "ADAM": Spec("adam", PLAIN, USUAL),
 }
 SAID = {"RanPAC": ("81 %", "90 %"), "SLCA": ("82 %", ""), "ADAM": ("75 %", "")}
-"""What LayUP saves of each, in memory and in operations, as the paper has it."""
+"""What LayUP saves compared with each, in memory and in operations, according to the paper."""
 LARGEST = 10_000
-"""Larger matrices are not solved here only to be timed."""
+"""Larger matrices are not solved just to be timed."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Complexity:
     """The paper's count, the same count for the network that was run, and what was measured with it."""
 
     def wanted(self, runner: Runner) -> Wanted:
-        """One run of each method, on the first dataset of classes."""
+        """One run of each method, on the first class-incremental dataset."""
         return [(column, spec) for column in _first(runner) for spec in RUNS.values()]
 
     def show(self, results: Results) -> Shown:
@@ -81,7 +81,7 @@ def _measured(results: Results) -> list[Table]:
     title = "Measured, at the size that was run"
     columns = _first(results.runner)
     if not columns:
-        return _nothing(title, "There is no dataset of classes.")
+        return _nothing(title, "There is no class-incremental dataset.")
     column = columns[0]
     try:
         network = results.runner.network(PLAIN)
@@ -119,9 +119,9 @@ def _measured(results: Results) -> list[Table]:
         )
     notes = [
         f"{column.label} ({classes} classes), {results.network_name(PLAIN)}, M = {setup.projection:,}. "
-        "State: all that a method keeps beside the frozen network, prototypes included; sums take 8 bytes a "
-        "value and half of a symmetric matrix, trained values 4. Seconds of learning are of whole runs on a "
-        "shared machine, with features that other runs may have left in the cache, and of LayUP for all k of "
+        "State: everything a method keeps besides the frozen network, prototypes included; sums take 8 bytes "
+        "per value and half of a symmetric matrix, trained values 4. Seconds of learning are of whole runs on "
+        "a shared machine, with features that other runs may have left in the cache, and of LayUP for all k of "
         "its run: not to be compared closely. The solve is timed here, side by side: Cholesky in float64."
     ]
     headings = ["values by formula", "state", "seconds of learning", "training passes", "rows of G", "solve"]
@@ -133,7 +133,7 @@ def _nothing(title: str, why: str) -> list[Table]:
 
 
 def _first(runner: Runner) -> list[Column]:
-    """The first dataset of classes that is there, if any is."""
+    """The first class-incremental dataset that is available, if any."""
     for column in runner.config.of("cil"):
         with suppress(LayupError):
             runner.dataset(column)
@@ -146,7 +146,7 @@ def _learning(record: Record) -> float:
 
 
 def _solved(rows: int, classes: int) -> str:
-    """How long (G + λI)⁻¹ c takes for a G of so many rows."""
+    """How long (G + λI)⁻¹ c takes for a G with this many rows."""
     if rows > LARGEST:
         return ""
     rng = np.random.default_rng(0)

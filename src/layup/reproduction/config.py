@@ -1,4 +1,4 @@
-"""Where the paper is reproduced: which datasets and networks stand for its own, and how large all is."""
+"""How the paper is reproduced: which datasets and networks stand for its own, and how large everything is."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ DIL = {"CDDB-H": "cddb-hard", "S-DomainNet": "s-domainnet", "IN-R (D)": "imagene
 
 VITS = {"IN21K": "vit_base_patch16_224.augreg_in21k", "IN1K": "vit_base_patch16_224.augreg2_in21k_ft_in1k"}
 SMALL = {"IN21K": "bundled", "IN1K": "vit-nano"}
-"""What stands for the paper's networks where only what comes with layup is used: the plain ViT for IN1K."""
+"""The networks that come with layup, in place of the paper's: the plain ViT for IN1K."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """A dataset of a table: what it is called there, and the name that `load_dataset` knows.
+    """A dataset of a table: its label there, and its name for `load_dataset`.
 
-    sample: only so many classes, and images of each.
-    setting: "cil" for a dataset of classes, "dil" for one of domains.
+    sample: use only this many classes, and images of each.
+    setting: "cil" for a class-incremental dataset, "dil" for a domain-incremental one.
     """
 
     label: str
@@ -67,11 +67,11 @@ class ReproductionConfig:
     characteristics: further ones, for the question which k is best for what data.
     networks: a backbone's name for each of the paper's networks.
     like_paper: whether these are its datasets and networks, so that numbers can be compared with its own.
-    source: what stands for the images that the networks were trained on; None where nothing does.
+    source: images that stand for the networks' training data, if any.
     epochs: of methods that train; None for those of their recipes.
     session_epochs: of first sessions; None for those of the preset.
-    task_counts: how many tasks, where that is the question.
-    options: of methods, by method, where the usual ones would be too large.
+    task_counts: the numbers of tasks that are compared.
+    options: of methods, by method, where the default ones would be too large.
     without: methods that are left out.
     """
 
@@ -96,23 +96,23 @@ class ReproductionConfig:
                 raise unknown_name("method", name, METHODS)
 
     def require_source(self) -> None:
-        """Refuse a source whose images are not there."""
+        """Refuse a source without images."""
         if self.source is not None:
             source_images(self.source, self.data)
 
     def of(self, setting: str) -> tuple[Column, ...]:
-        """The datasets of a setting; a stream is one of classes."""
+        """The datasets of a setting; online learning uses the class-incremental ones."""
         kind = "dil" if setting == "dil" else "cil"
         return tuple(column for column in self.columns if column.setting == kind)
 
     @property
     def everything(self) -> tuple[Column, ...]:
-        """Every dataset that can be learned class by class to see which k is best."""
+        """Every dataset that can be learned class by class, to see which k is best."""
         return self.of("cil") if self.like_paper else (*self.columns, *self.characteristics)
 
 
 WIDTH = 2000
-"""Random projections of RanPAC of small configs: the paper's 10,000 are more than most of their images."""
+"""Random projections of RanPAC in small configs: the paper's 10,000 are more than most of their images."""
 NARROW = {name: {"width": WIDTH} for name in ("ranpac", "ranpac+layup")}
 SAMPLES = {"cil": (20, 30), "dil": (20, 10)}
 """Classes, and images of each (in each domain), of a quick reproduction."""
@@ -120,27 +120,27 @@ BUILT_IN = (Column("digits", "digits", "cil"), Column("digits-styles", "digits-s
 
 
 def paper_config(data: Path | None, **settings: Any) -> ReproductionConfig:
-    """The paper's own: ViT-B/16 of both kinds, and those of its ten datasets that are in a folder."""
+    """The paper's own: both ViT-B/16, and those of its ten datasets that are in a folder."""
     columns = [Column(label, name, "cil") for label, name in CIL.items()]
     columns += [Column(label, name, "dil") for label, name in DIL.items()]
     return ReproductionConfig(tuple(columns), VITS, like_paper=True, data=data, **settings)
 
 
 def local_config(data: Path | None, **settings: Any) -> ReproductionConfig:
-    """All that is on disk, whole, with the two networks that come with layup."""
+    """All datasets on disk, whole, with the two networks that come with layup."""
     columns = on_disk(data_folder(data))
     return ReproductionConfig(columns, SMALL, BUILT_IN, data=data, options=NARROW, **settings)
 
 
 def quick_config(data: Path | None, **settings: Any) -> ReproductionConfig:
-    """All in miniature: built-in digits, or a seeded sample of what is on disk, and short training.
+    """Everything in miniature: built-in digits, or a seeded sample of datasets on disk, and short training.
 
-    Of what is on disk the first dataset of classes and the first of domains: more would take longer.
+    Of those on disk, the first class-incremental and the first domain-incremental one are used.
     """
     columns = BUILT_IN if data is None else on_disk(data)
     first = {each.setting: each for each in reversed(columns)}
     sampled = tuple(replace(each, sample=SAMPLES[each.setting]) for each in columns if each in first.values())
-    # A first task of one class has nothing to adapt to, so there cannot be as many tasks as classes.
+    # The network cannot be adapted to a first task of one class, so there are fewer tasks than classes.
     short = {"epochs": 1, "session_epochs": 3, "source": "digits", "task_counts": (2, 5, 10)}
     given = {name: value for name, value in settings.items() if value is not None}
     return ReproductionConfig(sampled, SMALL, data=data, options=NARROW, **{**short, **given})
@@ -160,7 +160,7 @@ def on_disk(folder: Path) -> tuple[Column, ...]:
             if found := DATASETS[name]().locate(folder, by_name=True):
                 columns.append(Column(label, name, setting))
                 taken |= {found.folder.absolute(), *found.folder.absolute().parents}
-    # The folder may be a dataset itself; else what is in it are datasets.
+    # The folder may be a dataset itself; otherwise its subfolders are.
     for candidate in [folder] if split_on_disk(folder) else subfolders(folder):
         for prefix, setting in (("folder", "cil"), ("domains", "dil")):
             if candidate.absolute() not in taken and PREFIXES[prefix](str(candidate)).locate(folder):
@@ -175,16 +175,16 @@ def on_disk(folder: Path) -> tuple[Column, ...]:
 
 
 def _unlike(label: str, columns: Sequence[Column]) -> str:
-    """A label that no other dataset has: pictures are told apart by it."""
+    """A label that no other dataset has: it identifies pictures."""
     others = {each.label for each in (*columns, *BUILT_IN)}
     candidates = (label if number == 1 else f"{label} ({number})" for number in count(1))
     return next(each for each in candidates if each not in others)
 
 
 def source_images(name: str, data: Path | None) -> Sequence[ImageSource]:
-    """The images that stand for what networks were trained on: all of folder:PATH, whatever its parts.
+    """The images that stand for the networks' training data: all images in folder:PATH, in any subfolder.
 
-    Of a dataset by any other name, those for training.
+    Of any other dataset, the training images.
     """
     prefix, colon, path = name.partition(":")
     if colon and prefix == "folder":

@@ -1,8 +1,8 @@
-"""What methods keep beside the backbone, and their largest computation, as the paper's Section 4.3 counts.
+"""What methods keep besides the backbone, and their largest computation, as the paper's Section 4.3 counts.
 
-Values are numbers, whatever their type. Matrices count whole, although one triangle of a symmetric one would
-do. The backbone, the head and the prototypes are left out, and so are factors of operations, such as the 1/3
-of a Cholesky factorisation. What layup's own objects take in bytes, `python -m benchmarks.costs` measures.
+Values are numbers of any type. Matrices count in full, although a triangle of a symmetric one is enough.
+The backbone, the head and the prototypes are left out, and so are constant factors of operations, such as
+the 1/3 of a Cholesky factorisation. `python -m benchmarks.costs` measures layup's own objects in bytes.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Cost:
 
 
 def adapter_values(setup: Setup) -> int:
-    """AdaptFormer: two matrices and two biases beside the MLP of every block.
+    """AdaptFormer: two matrices and two biases next to the MLP of every block.
 
     >>> adapter_values(Setup()), adapter_values(Setup(bottleneck=16))
     (1189632, 304320)
@@ -82,7 +82,7 @@ def layup(setup: Setup) -> Cost:
 
 
 def ranpac(setup: Setup, *, prototypes: bool = False) -> Cost:
-    """RanPAC: G of M random projections, inverted, the projection and the adapter; its prototypes if asked.
+    """RanPAC: G of M random projections, inverted, the projection and the adapter; optionally its prototypes.
 
     >>> ranpac(Setup()).values, ranpac(Setup(), prototypes=True).parts["prototypes"]
     (108869632, 2000000)
@@ -113,7 +113,7 @@ def adam(setup: Setup, *, shared: bool = False) -> Cost:
 
 
 def saving(ours: int, theirs: int) -> float:
-    """The share of theirs that ours does without; below zero where ours is more.
+    """The share that ours saves of theirs; negative if ours is more.
 
     >>> f"{saving(layup(Setup()).operations, ranpac(Setup()).operations):.0%}"
     '90%'

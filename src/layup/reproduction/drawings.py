@@ -1,4 +1,4 @@
-"""The figures of the paper, from anybody's numbers: as wide as a page, with letters of 8 points or more."""
+"""The figures of the paper, from any numbers: as wide as a page, with letters of 8 points or more."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ if TYPE_CHECKING:
 Value = TypeVar("Value")
 
 TOLD_APART = 2 * len(SAFE_COLOURS)
-"""So many names can be told apart where there are no dashes: in each colour, one is filled and one is not."""
+"""How many names can be told apart without dashes: in each colour, one is filled and one is not."""
 ROOM = 0.08
-"""A smaller share of a bar has no room for its number."""
+"""A smaller share of a bar leaves no room for its number."""
 KINDS = {"better": (BETTER, "white"), "equal": (EQUAL, INK), "worse": (WORSE, "white")}
 """The kinds of classes, and the colours of their bars and of what is written on these."""
 
@@ -67,7 +67,7 @@ class Point:
 
 
 def per_layer(path: str | Path, panels: Mapping[str, Mapping[str, Sequence[float]]], y_label: str) -> None:
-    """Figure 2: a panel a dataset, in it a line a network: a share in 0 … 1 for each layer but the last one.
+    """Figure 2: one panel per dataset, one line per network: a share in 0 … 1 for each layer but the last.
 
     The values are those of layers 1 … L − 1. Networks of different depths meet at the right: the axis counts
     back from the last layer.
@@ -102,10 +102,10 @@ def compared_bars(
     y_label: str,
     title: str = "",
 ) -> None:
-    """Figure 3: a panel a dataset, along it groups such as k = 1, 4, 6; in a group a bar a series ± interval.
+    """Figure 3: one panel per dataset, groups such as k = 1, 4, 6, and one bar per series ± interval.
 
-    If all values are far from zero, points take the place of bars: their differences would not show on bars
-    from zero, and a bar from elsewhere is not as long as what it stands for. None is left out.
+    If all values are far from zero, points are drawn instead of bars: differences would not show on bars that
+    begin at zero, and bars that begin elsewhere mislead. Values that are None are left out.
     """
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
@@ -139,10 +139,7 @@ def compared_bars(
 
 
 def against_measures(path: str | Path, panels: Mapping[str, Sequence[Point]], y_label: str) -> None:
-    """Figure 4: a panel a measure, which is the x axis; in it points, whose colours are datasets.
-
-    Their markers are networks.
-    """
+    """Figure 4: one panel per measure, which is the x axis; colours are datasets, markers are networks."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
@@ -169,7 +166,7 @@ def against_measures(path: str | Path, panels: Mapping[str, Sequence[Point]], y_
 def class_shares(path: str | Path, changes: Mapping[str, ClassChange], title: str = "") -> None:
     """Figure 5: for each dataset the shares of classes that got better, stayed equal and got worse.
 
-    Beside them, how far accuracy rose, on average over the classes that got better, and how far it fell over
+    Next to them, how far accuracy rose, on average over the classes that got better, and how far it fell over
     those that got worse.
     """
     from matplotlib.patches import Patch
@@ -193,7 +190,7 @@ def class_shares(path: str | Path, changes: Mapping[str, ClassChange], title: st
     left.xaxis.set_major_formatter(FuncFormatter(lambda share, _: exact_percent(share)))
     right.set_axisbelow(True)
     right.grid(axis="x", alpha=0.25)
-    right.set_xlim(0, 1.2 * right.dataLim.x1 or 1.0)  # beside the longest bar, its number has room
+    right.set_xlim(0, 1.2 * right.dataLim.x1 or 1.0)  # room for the number next to the longest bar
     for axes in (left, right):
         axes.tick_params(labelsize=SMALL)
         axes.tick_params(axis="y", length=0)
@@ -207,10 +204,10 @@ def class_shares(path: str | Path, changes: Mapping[str, ClassChange], title: st
 def depths(
     path: str | Path, panels: Mapping[str, Mapping[str, Sequence[Interval | None]]], y_label: str
 ) -> None:
-    """Table 4 as a picture: a panel a dataset, in it a line a network over how many last layers are used.
+    """Table 4 as a picture: one panel per dataset, one line per network over how many last layers are used.
 
     The values are those of k = 1 … L, each with its interval as a shade; the highest of each line has a ring.
-    None is left out.
+    Values that are None are left out.
     """
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
@@ -244,7 +241,7 @@ def depths(
 def _compared(
     axes: Axes, number: int, values: Sequence[Interval | None], offset: float, width: float | None
 ) -> None:
-    """Draw bars of this width, or else points, beside 0, 1, …, and their intervals."""
+    """Draw bars of this width, or else points, at 0, 1, … plus an offset, and their intervals."""
     positions = np.arange(len(values)) + offset
     middle, low, high = _columns(values)
     known, sure = ~np.isnan(middle), ~np.isnan(low + high)
@@ -257,7 +254,7 @@ def _compared(
 
 
 def _stack(axes: Axes, position: int, change: ClassChange) -> None:
-    """Draw the shares of classes behind one another, with their numbers where they have room."""
+    """Draw the shares of classes one after another, with their numbers if there is room."""
     start = 0.0
     for share, (colour, ink) in zip((change.better, change.equal, change.worse), KINDS.values(), strict=True):
         axes.barh(position, share, left=start, color=colour, height=0.68)
@@ -317,13 +314,13 @@ def _columns(values: Sequence[Interval | None]) -> NDArray[np.float64]:
 
 
 def _fill(number: int) -> dict[str, Any]:
-    """How an area of this number looks: when colours come again, it is empty."""
+    """How an area of this number looks: when colours repeat, it is empty."""
     colour = look(number)["color"]
     return {"facecolor": colour if number < len(SAFE_COLOURS) else "white", "edgecolor": colour}
 
 
 def _dot(number: int, marker: str | None = None) -> dict[str, Any]:
-    """How a point of this number looks: when colours come again, it is empty."""
+    """How a point of this number looks: when colours repeat, it is empty."""
     return {
         "color": look(number)["color"],
         "marker": marker or look(number)["marker"],

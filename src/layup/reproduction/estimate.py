@@ -1,6 +1,6 @@
-"""How much there is to do before it is done: images, passes, time and memory of each run.
+"""A forecast of images, passes, time and memory of each run.
 
-A rough guess: what the cache of features holds already is counted as well.
+A rough guess: features that are cached already are counted as well.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from layup.reproduction.runner import OWN_EPOCHS, TOO_DEEP, Job, Runner, first_l
 from layup.tables import Table
 
 BACKWARD = 3
-"""A training pass in passes to read: forward, and back through weights and activations."""
+"""A training pass, in forward passes: forward, and back through weights and activations."""
 SEARCH = 9
-"""Operations of a search of λ: so many times d² for each sample of a lesson, or d³ if that is less."""
+"""Operations of a search of λ: this many times d² per sample of a task, or d³ if that is less."""
 PROBE = 32
-"""Images that are timed, made of noise."""
+"""Images of noise that are timed."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Estimate:
 
     passes: images to be read by a network that no earlier run of the same list has read.
     training: images to be trained on, epoch by epoch.
-    memory: bytes beside the network; None where the method cannot tell.
+    memory: bytes besides the network; None if the method cannot tell.
     """
 
     job: Job
@@ -51,7 +51,7 @@ class Estimate:
 
 
 def estimates(runner: Runner, jobs: Iterable[Job]) -> list[Estimate]:
-    """An estimate of every run, in order: what several share counts for the first of them."""
+    """An estimate of every run, in order; shared work counts for the first of them."""
     found: list[Estimate] = []
     read: set[str] = set()
     for job in jobs:
@@ -77,7 +77,7 @@ def _estimate(job: Job, experiment: Experiment, read: set[str]) -> Estimate:
     epochs = experiment.method.options().get("epochs")
     setup = experiment.setup
     if epochs is not None and job.spec.method not in OWN_EPOCHS:
-        # A network that is trained reads the tests of all tasks so far again after each.
+        # A network that is trained reads the test images of all tasks so far again after each task.
         training = train * (1 if scenario.setting == "ocl" else epochs)
         passes = sum(len(scenario.asked(number)) for number in range(len(scenario.tasks)))
     else:
@@ -88,7 +88,7 @@ def _estimate(job: Job, experiment: Experiment, read: set[str]) -> Estimate:
             passes += 0 if key in read else train + test
             read.add(key)
         if experiment.session is not None and tuned not in read:
-            # Held-out images go the same way, to see when to stop.
+            # Held-out images are passed as well, for early stopping.
             training += len(scenario.tasks[0].train) * experiment.session.epochs
             read.add(tuned)
     batch = scenario.batch or max(len(task.train) for task in scenario.tasks)
@@ -100,7 +100,7 @@ def _estimate(job: Job, experiment: Experiment, read: set[str]) -> Estimate:
 
 
 def _solved(job: Job, experiment: Experiment) -> list[float]:
-    """The size of every Gram matrix that is searched; none where there is no such thing."""
+    """The size of every Gram matrix on which λ is searched; empty if there is none."""
     widths = [layer.width for layer in experiment.backbone.layers]
     options = experiment.method.options()
     if "width" in options:
@@ -114,7 +114,7 @@ def _solved(job: Job, experiment: Experiment) -> list[float]:
 
 @cache
 def seconds_a_pass(backbone: Backbone) -> float:
-    """How long a network takes for an image, in a batch, on this machine."""
+    """Seconds per image of a network, in a batch, on this machine."""
     height, width = backbone.preprocessing.size
     batch = torch.randn(PROBE, 3, height, width, generator=torch.Generator().manual_seed(0))
     return _quickest(lambda: backbone(batch)) / PROBE
@@ -145,7 +145,7 @@ def forecast(
     records: str | Path = "results",
     reading: Reading | None = None,
 ) -> Table:
-    """What it would take to `reproduce` the same: a row for each run, and all together in a note.
+    """What it would take to `reproduce` the same: one row per run, and the total in a note.
 
     Loads the networks to time them, and runs nothing.
     """
@@ -172,5 +172,5 @@ def _in_all(found: Sequence[Estimate]) -> str:
         f"{sum(each.passes for each in open_runs):,} images to read, "
         f"{sum(each.training for each in open_runs):,} training passes, about "
         f"{duration(sum(each.seconds for each in open_runs))} on this machine, at most {size_of(memory)} "
-        "beside the network. A rough guess; what is in the cache need not be read again."
+        "besides the network. A rough guess: cached images need not be read again."
     )

@@ -40,7 +40,7 @@ class PerLayer:
     only: tuple[str, ...]
 
     def wanted(self, runner: Runner) -> Wanted:
-        """A run for each dataset and network, which answers for every layer."""
+        """One run per dataset and network, for all layers."""
         return [
             (column, spec)
             for column in _only(runner, self.only)
@@ -135,14 +135,14 @@ class Integrations:
         ]
         note = (
             "A_T with its 95 % interval over the test images; the mean of the curve has none, since a record "
-            "keeps only the last answers. Nothing adapted."
+            "keeps only the last predictions. Nothing adapted."
         )
         return Shown([Table(columns, lines, notes=[note])], pictures)
 
 
 @dataclass(frozen=True)
 class Characteristics:
-    """Figure 4: the k that is best on the tests, against what the data are like."""
+    """Figure 4: the k that is best on the test images, against characteristics of the data."""
 
     def wanted(self, runner: Runner) -> Wanted:
         """Every k, after a first session."""
@@ -154,7 +154,7 @@ class Characteristics:
         ]
 
     def show(self, results: Results) -> Shown:
-        """Best k, MMD² to the source and similarities, and how they go together."""
+        """Best k, MMD² to the source and similarities, and how they correlate."""
         found = characteristics(results)
         lines = [
             Row(
@@ -194,14 +194,14 @@ class Characteristics:
             "between classes",
         ]
         notes = [
-            "The best k is the one of the highest test accuracy: it can be known only afterwards. "
+            "The best k is the one with the highest test accuracy: it is only known afterwards. "
             "Similarities are mean cosines over all pairs of training images, of the network's final "
             "embedding before any adaptation.",
             _source_note(results),
             *_correlations(found),
         ]
         draw = partial(drawings.against_measures, panels=panels, y_label="best k, as a share of all layers")
-        caption = "The best k (by test accuracy) against what the data are like."
+        caption = "The best k (by test accuracy) against characteristics of the data."
         return Shown([Table(columns, lines, notes=notes)], _picture("figure4", draw, caption, panels))
 
 
@@ -218,7 +218,9 @@ def _correlations(found: Sequence[Characteristic]) -> list[str]:
 def _source_note(results: Results) -> str:
     if results.config.source is None:
         return "MMD² needs images that stand for the networks' training data, and no source was given."
-    stand_in = "" if ":" in results.config.source else " It is no network's training data, only a stand-in."
+    stand_in = (
+        "" if ":" in results.config.source else " It is only a stand-in for the networks' training data."
+    )
     return (
         f"The source is {short_dataset(results.config.source)}; the paper's is miniImageNet.{stand_in} "
         "MMD² is unbiased, with a Gaussian kernel; its bandwidth is the median distance within the source, "
@@ -228,7 +230,7 @@ def _source_note(results: Results) -> str:
 
 @dataclass(frozen=True)
 class Universality:
-    """Figure 5: which classes are better off with six layers than with one, and by how much."""
+    """Figure 5: which classes gain from six layers compared with one, and by how much."""
 
     def wanted(self, runner: Runner) -> Wanted:
         """K = 1 and 6 after a first session."""
@@ -277,7 +279,7 @@ class Series:
 class OverTasks:
     """Figures 6 to 8: A_t and F_t after every task.
 
-    Where the series do not say which network, each dataset has a row of panels for each network.
+    If the series do not name a network, each dataset has a row of panels for each network.
     """
 
     name: str
@@ -297,7 +299,7 @@ class OverTasks:
 
     @property
     def networks(self) -> tuple[str, ...]:
-        """Those that make a row; one is enough where the series have their own."""
+        """The networks that make a row; one is enough if the series have their own."""
         own = all(spec.network is not None for series in self.series for spec in series.specs)
         return NETWORKS[:1] if own else NETWORKS
 
@@ -350,7 +352,7 @@ def _layers(runner: Runner, network: str) -> list[Spec]:
 
 
 def _only(runner: Runner, labels: tuple[str, ...]) -> list[Column]:
-    """The datasets that the paper's figure shows; with other datasets all."""
+    """The datasets that the paper's figure shows; all, if these are not the paper's."""
     columns = runner.config.of("cil")
     return [column for column in columns if column.label in labels or not runner.config.like_paper]
 
@@ -381,5 +383,5 @@ def _named(results: Results, label: str) -> str:
 
 
 def _picture(name: str, draw: Any, caption: str, content: Mapping[str, Any]) -> list[Picture]:
-    """A picture, if there is anything to be seen on it."""
+    """A picture, if there is anything to draw."""
     return [Picture(name, draw, caption)] if content else []

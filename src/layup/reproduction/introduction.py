@@ -1,4 +1,4 @@
-"""What a page says before its tables: where it was made, with what, and what that means."""
+"""What a page says before its tables: which datasets, networks and versions, and what that means."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from layup.reproduction.results import Results
 
 
 def introduction(results: Results) -> list[str]:
-    """A few sentences on datasets, networks and sizes, for people who judge the numbers by them."""
+    """A few sentences on datasets, networks and sizes, to judge the numbers by."""
     config = results.config
     columns = ", ".join(column.label for column in config.columns)
     networks = ", ".join(f"{name} for {role}" for role, name in config.networks.items())
@@ -21,17 +21,19 @@ def introduction(results: Results) -> list[str]:
     if not config.like_paper:
         found.append(
             f"This is not the paper's experiment: that has ViT-B/16 ({' and '.join(VITS.values())}) and "
-            "ten datasets. Its numbers stand beside ours to compare their pattern, not their height."
+            "ten datasets. Its numbers are shown next to ours to compare patterns, not values."
         )
     sizes = [f"{each.label} {each.sample[0]} × {each.sample[1]}" for each in config.columns if each.sample]
     if sizes:
         found.append(
-            "A miniature: at most so many classes × images of each (in each domain), for training and for "
+            "A miniature: at most this many classes × images of each (in each domain), for training and for "
             f"testing, by a fixed seed: {', '.join(sizes)}. Its intervals are wide."
         )
     cut = []
     if config.epochs is not None:
-        cut.append(f"methods that train pass {config.epochs} × over their images, their recipes more often")
+        cut.append(
+            f"methods that train pass {config.epochs} × over their images, less often than their recipes"
+        )
     if config.session_epochs is not None:
         cut.append(f"first sessions have at most {config.session_epochs} epochs")
     cut += [

@@ -1,7 +1,7 @@
-"""The paper's tables and figures as one page: every number beside the paper's, and what the paper says of it.
+"""The paper's tables and figures as one page: numbers next to the paper's, and what the paper says of them.
 
-The HTML page is a single file that a reviewer reads from top to bottom: its style and its pictures are in it,
-nothing is fetched, nothing is executed. The same is there in Markdown.
+The HTML page is a single file: its style and its pictures are in it, nothing is fetched, nothing is executed.
+The same page is written as Markdown.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from layup.tables import Row, Table, bullets, environment, one_line, plain, to_m
 
 TITLE = "LayUP, reproduced"
 PAGE = "reproduction"
-"""The name of both files, but for their endings."""
+"""The name of both files, without their endings."""
 FIGURES = "figures"
 PAPER_SAYS, CONTRADICTS = "The paper says", "Where the paper contradicts itself"
 CONTENTS, READING = "Contents", "How to read a cell"
@@ -38,19 +38,22 @@ EXAMPLE = Cell(Interval(0.694, 0.673, 0.714, 0.0105), 92.0, "vit-nano, ssf", 0.6
 LEGEND = (
     ("69.4 [67.3, 71.4]", "Ours in percent, with its 95 % interval over the test images."),
     ("vit-nano, ssf", "What gave it, where it is the best of several by its test accuracy."),
-    ("chosen 68.9", "The value of the one that is chosen without a look at the tests, and which that is."),
+    (
+        "chosen 68.9",
+        "The value of the one that is chosen without looking at the test images, and which that is.",
+    ),
     ("paper 92.0", "What the paper prints."),
     ("−22.6", "Ours minus the paper's, in points."),
     (MARKS["above"], "Ours is above the paper's, which is outside of our interval."),
     (MARKS["below"], "Ours is below the paper's, which is outside of our interval."),
-    (f"{DASH} (a)", "There is no value; below the table, beside the letter, is why."),
+    (f"{DASH} (a)", "There is no value; the letter below the table says why."),
 )
 """The parts of a cell, those of the example first, and what they are."""
 
 
 @dataclass(frozen=True)
 class Section:
-    """A table or figure of the paper, as it came out.
+    """A table or figure of the paper, as reproduced.
 
     about: what was run.
     says: what the paper says of it.
@@ -135,16 +138,16 @@ def reproduce(
     only_finished: bool = False,
     say: Callable[[str], None] | None = None,
 ) -> Page:
-    """Reproduce tables and figures of the paper: run what is missing, set it beside the paper's numbers.
+    """Reproduce tables and figures of the paper: run what is missing, and show it next to its numbers.
 
     items: names of `ITEMS`, or "all".
     config: which datasets and networks, and how large: `quick_config`, `local_config` or `paper_config`.
-    records: the folder of the records. What is finished there is not run again; what was killed goes on.
+    records: the folder of the records. Finished runs are not repeated; interrupted ones are resumed.
     reading: how images are read, such as {"workers": 2}.
-    only_finished: run nothing, and make a page of what is finished so far.
-    say: hears a line of each run, such as `print`.
+    only_finished: run nothing, and make the page from the finished runs.
+    say: called with a line about each run, such as `print`.
 
-    What cannot be run leaves a cell that says why. Costs what the runs cost: `forecast` tells that before.
+    If something cannot be run, its cell says why. Costs what the runs cost: see `forecast`.
 
     >>> from layup.reproduction import quick_config
     >>> page = reproduce(["table6"], quick_config(None))
@@ -179,7 +182,7 @@ def reproduce(
 
 
 def _drawn(section: Section, folder: Path) -> Section:
-    """Draw a section's pictures; one that cannot be drawn leaves a sentence, and the page goes on."""
+    """Draw a section's pictures; if one cannot be drawn, a sentence says why."""
     done, about = [], section.about
     for picture in section.shown.pictures:
         try:
@@ -207,7 +210,7 @@ def _markdown(section: Section, figures: str) -> list[str]:
 
 
 def _slug(title: str) -> str:
-    """How GitHub calls the place of a heading.
+    """GitHub's anchor of a heading.
 
     >>> _slug("Table 1: new classes (CIL)")
     'table-1-new-classes-cil'

@@ -1,7 +1,7 @@
 """What the paper prints, cell by cell, and what it says of each table and figure.
 
-Each constant below stands as its table does in the paper, to be read beside it: `--` where the paper has
-that, `*` where it has an asterisk. Values are accuracies in %, but for Table 6, which counts. Sentences are
+Each constant below is laid out as its table in the paper, to be compared with it: `--` where the paper has
+that, `*` where it has an asterisk. Values are accuracies in %, except in Table 6, which counts. Sentences are
 ours; so are the footnotes, which say where the paper contradicts itself. Gains are differences of two
 accuracies in %, as the paper writes them.
 """
@@ -288,8 +288,8 @@ FOOTNOTES: dict[str, tuple[str, ...]] = {
         "Section 5.4 finds LayNMC no better than NMC; in the table it is better on CDDB-H (61.4, NMC 57.6).",
     ),
     "table3": (
-        "Section 5.3 finds LayUP largely robust to λ = 0 on all datasets but VTAB; beside λ = 1, the table "
-        "has it lose 10.7 on IN-A and 11.2 on Cars.",
+        "Section 5.3 finds LayUP largely robust to λ = 0 on all datasets but VTAB; compared with λ = 1, the "
+        "table has it lose 10.7 on IN-A and 11.2 on Cars.",
         "Section 5.4 names IN-A and VTAB as small datasets on which intermediate layers lose, mostly with "
         "λ = 0, and has gains of 0.6 to 8.3 % in all other cases; on Cars, not named, they lose 2.9 with "
         "λ = 0.",

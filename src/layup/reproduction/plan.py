@@ -40,7 +40,7 @@ ABLATIONS, BOUNDS = "Ablations", "Upper bounds"
 
 
 class Kind(Protocol):
-    """What an item is: which runs it needs, and what it makes of them."""
+    """What an item is: which runs it needs, and what it shows of them."""
 
     def wanted(self, runner: Runner) -> Wanted:
         """The runs."""
@@ -223,7 +223,7 @@ ITEMS = {
         Item(
             "table2",
             "Table 2: new domains with every task (DIL)",
-            "As Table 1, one domain a task. A_T in percent, over all domains.",
+            "As Table 1, one domain per task. A_T in percent, over all domains.",
             TABLE2,
         ),
         Item(
@@ -249,7 +249,7 @@ ITEMS = {
         ),
         Item(
             "figure2",
-            "Figure 2: what single layers know",
+            "Figure 2: what single layers predict",
             "A ridge classifier of every layer by itself, both networks, nothing adapted; seed 1993.",
             PerLayer(("CIFAR", "IN-R")),
         ),
@@ -267,7 +267,7 @@ ITEMS = {
         ),
         Item(
             "figure5",
-            "Figure 5: which classes are better off",
+            "Figure 5: which classes gain",
             f"LayUP of k = 6 against k = 1, both networks, {ADAPTED}; seed 1993.",
             Universality(),
         ),

@@ -1,4 +1,4 @@
-"""What was found of all that items ask for, and what follows from it."""
+"""The records that items need, and what follows from them."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ class Results:
     _known: dict[str, Any] = field(default_factory=dict)
 
     def once(self, name: str, make: Callable[[], Any]) -> Any:
-        """What takes long to make and is needed twice, made the first time."""
+        """A value that takes long to compute and is needed twice, computed the first time."""
         if name not in self._known:
             self._known[name] = make()
         return self._known[name]
 
     @property
     def config(self) -> ReproductionConfig:
-        """Where all this was run."""
+        """The config of the runner."""
         return self.runner.config
 
     def found(self, column: Column, spec: Spec) -> Found:
         """The record of a run, or why there is none."""
-        return self.gathered.get((column, spec), Missing("It has not been asked for."))
+        return self.gathered.get((column, spec), Missing("It was not requested."))
 
     def record(self, column: Column, spec: Spec) -> Record | None:
         """The record of a run, if there is one."""
@@ -44,14 +44,14 @@ class Results:
         return found if isinstance(found, Record) else None
 
     def records(self, column: Column, specs: Iterable[Spec]) -> dict[Spec, Record]:
-        """Those of several runs that there are."""
+        """The records that exist, of several runs."""
         return {spec: record for spec in specs if (record := self.record(column, spec)) is not None}
 
     def interval(self, column: Column, spec: Spec) -> Interval | None:
         """A_T of a run, and how far it would vary with other test images.
 
-        What learns all tasks as one is scored by the tasks of the others: the mean over these is another
-        number than the mean over images where they are not of equal size.
+        A method that learns all tasks jointly is scored by the tasks of the others: the mean over tasks
+        differs from the mean over images if tasks are not of equal size.
         """
         record = self.record(column, spec)
         if record is None:
@@ -62,7 +62,7 @@ class Results:
         return metrics.bootstrap(last_right(record)[0], scenario.test_tasks)
 
     def gain(self, column: Column, spec: Spec, over: Spec) -> Difference | None:
-        """How much better one run is than another, by a paired bootstrap; None where they are no pair."""
+        """How much better one run is than another, by a paired bootstrap; None if they are not a pair."""
         ours, theirs = self.record(column, spec), self.record(column, over)
         if ours is None or theirs is None:
             return None
@@ -72,7 +72,7 @@ class Results:
             return None
 
     def choices(self, column: Column, setting: str) -> list[Spec]:
-        """Of LayUP's six combinations those whose first sessions did best on their held-out images."""
+        """Of LayUP's six combinations, those whose first session did best on its held-out images."""
         known = {
             spec: accuracy
             for spec, record in self.records(column, combinations(setting)).items()
@@ -85,7 +85,7 @@ class Results:
         return role or "" if self.config.like_paper else self.config.networks[role or PLAIN]
 
     def combination(self, spec: Spec) -> str:
-        """Network and adapter of a run, in words."""
+        """Network and adapter of a run, as text."""
         return ", ".join(filter(None, (self.network_name(spec.network), spec.adapter)))
 
     def pairings(self, columns: Sequence[Column], networks: Sequence[str] = NETWORKS) -> list[Pairing]:
@@ -103,7 +103,7 @@ class Pairing:
 
     @property
     def label(self) -> str:
-        """Both, in words."""
+        """Both, as text."""
         return f"{self.column.label}, {self.network_name}"
 
 

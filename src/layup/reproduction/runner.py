@@ -1,6 +1,6 @@
-"""Runs what items ask for: each run once, by the loop of `layup run`, with the records that it keeps.
+"""Runs what items need: each run once, by the loop of `layup run`, with the same records.
 
-Runs that differ only in depth are one run. What cannot be run leaves a sentence that says why.
+Runs that differ only in depth are one run. If something cannot be run, a sentence says why.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from layup.reproduction.spec import ADAPTERS, SWEPT, USUAL, Spec, together
 from layup.tuning import FirstSession
 
 OWN_EPOCHS = ("joint-probe",)
-"""Methods that train, but on features that are at hand: their epochs are never cut."""
+"""Methods that train, but on cached features: their epochs are never cut."""
 
 RUNNING = "running"
-TOO_DEEP = "'{}' has not so many layers."
+TOO_DEEP = "'{}' does not have that many layers."
 PAPER_DEPTH = 12
 
 
@@ -44,7 +44,7 @@ Records = Mapping[tuple[Column, Spec], Found]
 
 @dataclass(frozen=True)
 class Job:
-    """One run: a dataset, a spec without its depth, and the depths to answer for (none if it has no such)."""
+    """One run: a dataset, a spec without its depth, and its depths (empty if it has none)."""
 
     column: Column
     spec: Spec
@@ -52,7 +52,7 @@ class Job:
 
     @property
     def specs(self) -> list[Spec]:
-        """All that it gives."""
+        """All specs whose records it gives."""
         if not self.depths:
             return [self.spec]
         return [self.spec.having(**{SWEPT[self.spec.method]: depth}) for depth in self.depths]
@@ -67,7 +67,7 @@ class Job:
             first, last = self.depths[0], self.depths[-1]
             words.append(f"{SWEPT[spec.method]} {first}{f' … {last}' * (last > first)}")
         words += [f"{spec.tasks} tasks"] if spec.tasks else []
-        words += [f"{spec.per_class} a class"] if spec.per_class else []
+        words += [f"{spec.per_class} per class"] if spec.per_class else []
         return ", ".join([*words, f"seed {spec.seed}"])
 
 
@@ -93,7 +93,7 @@ def jobs_of(wanted: Iterable[tuple[Column, Spec]]) -> list[Job]:
 class Runner:
     """A config, and a folder of records.
 
-    only_finished: run nothing; what is not there is said to be missing.
+    only_finished: run nothing; runs that are not finished are missing.
     """
 
     config: ReproductionConfig
@@ -104,7 +104,7 @@ class Runner:
     _networks: dict[str, Backbone | LayupError] = field(default_factory=dict)
 
     def dataset(self, column: Column) -> Dataset:
-        """A dataset, looked for once."""
+        """A dataset, loaded once."""
         found: Dataset = _once(self._datasets, column, lambda: column.load(self.config.data))
         return found
 
@@ -116,14 +116,14 @@ class Runner:
         return found
 
     def depth(self, role: str) -> int:
-        """How many layers a network has; of the paper's that is known, without the weights."""
+        """How many layers a network has; for the paper's it is known without the weights."""
         if not self.config.like_paper:
             with suppress(LayupError):
                 return self.network(role).depth
         return PAPER_DEPTH
 
     def experiment(self, job: Job) -> Experiment:
-        """The run itself; raises a `LayupError` where it cannot be."""
+        """The run itself; raises a `LayupError` if it is impossible."""
         spec = job.spec
         if spec.method in self.config.without:
             raise InputError(f"'{spec.method}' is left out.")
@@ -159,20 +159,20 @@ class Runner:
         return self.run_spec(Job(column, spec)).scenario(self.dataset(column))
 
     def _require_fit(self, session: FirstSession, spec: Spec) -> None:
-        """Refuse an adapter that the network has no place for, before anything is read."""
+        """Refuse an adapter that does not fit the network, before anything is read."""
         network = self.network(spec.network or "")
         key = f"{spec.network}, {spec.adapter}"
         _once(self._networks, key, lambda: session.attach(network))
 
     def options(self, spec: Spec) -> dict[str, Any]:
-        """What this config has in place of a method's usual options."""
+        """The options that this config changes."""
         own = dict(self.config.options.get(spec.method, {}))
         trains = "epochs" in method_class(spec.method).option_names() and spec.method not in OWN_EPOCHS
         return own | ({"epochs": self.config.epochs} if trains and self.config.epochs is not None else {})
 
     def resolved(self, column: Column, spec: Spec) -> Spec:
         """The spec with the dataset's tasks and the network's adapter, where it leaves them open."""
-        # Why there is no dataset or network, the run will say.
+        # If there is no dataset or network, the run will say why.
         if spec.adapter == USUAL:
             spec = replace(spec, adapter=ADAPTERS[0])
             if not self.config.like_paper:
@@ -189,17 +189,17 @@ class Runner:
         return jobs_of((column, self.resolved(column, spec)) for column, spec in wanted)
 
     def gather(self, wanted: Sequence[tuple[Column, Spec]], on_job: Callable[[Job, str], None]) -> Records:
-        """Run what is missing, and give what came of each; `on_job` hears of every run what became of it."""
+        """Run what is missing, and return all records; `on_job` is called with the outcome of every run."""
         found: dict[tuple[Column, Spec], Found] = {}
         for job in self.jobs(wanted):
             found |= {(job.column, spec): each for spec, each in self._done(job, on_job).items()}
         return {(column, spec): found[column, self.resolved(column, spec)] for column, spec in wanted}
 
-    def _done(self, asked: Job, on_job: Callable[[Job, str], None]) -> dict[Spec, Found]:
-        job = self.within(asked)
+    def _done(self, wanted: Job, on_job: Callable[[Job, str], None]) -> dict[Spec, Found]:
+        job = self.within(wanted)
         too_deep = Missing(TOO_DEEP.format(self.config.networks[job.spec.network or ""]))
-        found: dict[Spec, Found] = dict.fromkeys(asked.specs, too_deep)
-        if asked.depths and not job.depths:
+        found: dict[Spec, Found] = dict.fromkeys(wanted.specs, too_deep)
+        if wanted.depths and not job.depths:
             return found
         try:
             experiment = self.experiment(job)
@@ -234,7 +234,7 @@ def first_line(text: str) -> str:
 
 
 def _once(known: dict[Any, Any], key: Any, make: Callable[[], Any]) -> Any:
-    """What was made before, or the error that came of it; made now otherwise."""
+    """What was made before, or the error that was raised; otherwise it is made now."""
     if key not in known:
         try:
             known[key] = make()

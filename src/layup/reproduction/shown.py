@@ -1,4 +1,4 @@
-"""What an item shows: tables whose numbers stand beside the paper's, and pictures."""
+"""What an item shows: tables with numbers next to the paper's, and pictures."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ MARKS = {"above": "▲", "below": "▼"}
 
 @dataclass(frozen=True)
 class Cell:
-    """A number beside the paper's; shares here, percent there, as both are known.
+    """A number next to the paper's; ours is a share, the paper's is in percent.
 
     ours: the value, with the interval that a bootstrap over the test images gives.
     paper: what the paper prints, in percent.
     which: what gave our value, where it is the best of several by its test accuracy.
-    chosen, chosen_which: the value of the one that is chosen without looking at tests.
+    chosen, chosen_which: the value of the one that is chosen without looking at the test images.
     missing: why there is no value.
 
     >>> cell = Cell(Interval(0.9, 0.88, 0.92, 0.01), paper=93.0)
@@ -38,7 +38,7 @@ class Cell:
 
     @property
     def known(self) -> Interval | None:
-        """Our value, if there is one: that of a run which asked nothing is NaN."""
+        """Our value, if there is one: that of a run without test images is NaN."""
         return None if self.ours is None or math.isnan(self.ours.value) else self.ours
 
     @property
@@ -68,10 +68,10 @@ class Cell:
         if self.chosen is not None:
             parts.append(Part(f"chosen {percent(self.chosen)}", detail=self.chosen_which))
         if self.paper is not None:
-            parts.append(self._beside(f"paper {self.paper:.1f}"))
+            parts.append(self._compared(f"paper {self.paper:.1f}"))
         return parts
 
-    def _beside(self, paper: str) -> Part:
+    def _compared(self, paper: str) -> Part:
         if self.difference is None:
             return Part(paper)
         difference = points(self.difference / 100)
@@ -82,7 +82,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure: the name of its files, what draws it to a path, and what is to be seen."""
+    """A figure: the name of its files, what draws it to a path, and its caption."""
 
     name: str
     draw: Callable[[Path], None]
@@ -91,7 +91,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Shown:
-    """All that an item has to show."""
+    """The tables and pictures of an item."""
 
     tables: Sequence[Table] = ()
     pictures: Sequence[Picture] = ()

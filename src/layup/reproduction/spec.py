@@ -1,4 +1,4 @@
-"""What an item of the paper runs, in the paper's words: which dataset and network it is, a config says."""
+"""What an item of the paper runs, in the paper's terms; a config says which dataset and network that is."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 FIRST_SEED = 1993
 SEEDS = range(FIRST_SEED, FIRST_SEED + 5)
 RULES: dict[str, float | str] = {"λ = 0": 0.0, "λ = 1": 1.0, "λ by gcv": "gcv"}
-"""How λ is found on a stream, which cannot be searched."""
+"""How λ is chosen in online learning, where it cannot be searched."""
 NETWORKS = ("IN21K", "IN1K")
 """The paper's two networks, by what they were trained on."""
 PLAIN = "IN1K"
@@ -19,17 +19,17 @@ USUAL = "auto"
 """AdaptFormer, or what suits a network that it does not fit."""
 
 SWEPT = {"layup": "k", "ridge": "layer"}
-"""Methods that answer for several values of an option in one run, and that option."""
+"""Methods that predict with several values of an option in one run, and that option."""
 
 
 @dataclass(frozen=True)
 class Spec:
-    """A run, but for its dataset.
+    """A run without its dataset.
 
     network: one of `NETWORKS`; None for the one of the column that it stands in.
     adapter: that of the first session, if there is one.
-    tasks: how many; None for as many as is usual for the dataset.
-    per_class: learn only so many images a class.
+    tasks: how many; None for the dataset's default.
+    per_class: learn only this many images per class.
     options: of the method, as pairs.
 
     >>> Spec("layup", "IN1K", USUAL).having(k=6).options
@@ -60,7 +60,7 @@ class Spec:
 
     @property
     def whole(self) -> Spec:
-        """The run that it is a part of: all but its depth."""
+        """The run that it is a part of: the spec without its depth."""
         swept = SWEPT.get(self.method)
         return replace(self, options=tuple(pair for pair in self.options if pair[0] != swept))
 
@@ -84,7 +84,7 @@ def each_combination(spec: Spec) -> tuple[Spec, ...]:
 
 
 def together(specs: Iterable[Spec]) -> Mapping[Spec, tuple[int, ...]]:
-    """The runs that give all of these, each with the depths that it has to answer for.
+    """The runs that give all of these, each with its depths.
 
     >>> found = together(Spec("layup").having(k=k) for k in (6, 1, 6))
     >>> list(found.values())

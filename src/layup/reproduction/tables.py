@@ -1,4 +1,4 @@
-"""The paper's tables: rows of runs, whose numbers are set beside those that are printed."""
+"""The paper's tables: rows of runs, whose numbers are shown next to the paper's."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class BestOf:
 
     choose: also show the combination that is chosen on held-out images of the first task.
     baselines: the rows whose best is compared with LayUP, for the share of the gap to joint training.
-    same: pairs of runs that must have the same answers.
+    same: pairs of runs that must have the same predictions.
     """
 
     printed: str
@@ -81,7 +81,7 @@ class BestOf:
         return Shown([Table(headings, lines, notes=notes, extra=len(theirs))])
 
     def cell(self, results: Results, row: PaperRow, column: Column) -> Cell:
-        """The best run of a row on a dataset, and beside it the chosen one."""
+        """The best run of a row on a dataset, and the chosen one."""
         paper = _paper_value(results, self.printed, row.label, column)
         found = {spec: each for spec in row.specs if (each := results.interval(column, spec)) is not None}
         if not found:
@@ -138,9 +138,9 @@ class BestOf:
         chosen = f" Here: {'; '.join(words)}." if words else ""
         return [
             "The first number is the best combination of network and adapter by its accuracy on the test "
-            "images, as the paper reports it: too high for that. 'Chosen' is the combination whose first "
-            "session did best on held-out images of the first task, without a look at tests; methods without "
-            f"a session take its network.{chosen}",
+            "images, as the paper reports it: this is optimistic. 'Chosen' is the combination whose first "
+            "session did best on held-out images of the first task, without looking at test images; methods "
+            f"without a session take its network.{chosen}",
             *self._lacking(results, columns),
         ]
 
@@ -167,14 +167,16 @@ class BestOf:
             return []
         equal = sum(_named(a) == _named(b) for a, b in pairs)
         names = f"{self.same[0][0].method.upper()} in {self.same[0][0].setting} and {self.same[0][1].setting}"
-        return [f"{names} must answer alike: all answers are equal in {equal} of {len(pairs)} pairs of runs."]
+        return [
+            f"{names} must predict the same: all predictions are equal in {equal} of {len(pairs)} pairs."
+        ]
 
 
 @dataclass(frozen=True)
 class PerNetwork:
-    """Tables 4, 5 and 7: a column for each dataset and network, one run a row.
+    """Tables 4, 5 and 7: a column for each dataset and network, one run per row.
 
-    both: whether both networks are shown where they are not the paper's, which has one of them only.
+    both: whether both networks are shown if they are not the paper's, which has only one of them.
     """
 
     printed: str
@@ -209,7 +211,7 @@ class PerNetwork:
         return Shown([Table([*labels, *theirs], lines, extra=len(theirs))])
 
     def _rows(self, runner: Runner) -> list[PaperRow]:
-        """Those of as many tasks as there are in this config."""
+        """The rows with numbers of tasks of this config."""
         return [row for row in self.rows if row.specs[0].tasks in (None, *runner.config.task_counts)]
 
     def _networks(self, runner: Runner) -> tuple[str, ...]:
@@ -235,7 +237,7 @@ class Datasets:
         return []
 
     def show(self, results: Results) -> Shown:
-        """Tasks, images and classes of each, beside the paper's."""
+        """Tasks, images and classes of each, next to the paper's."""
         printed = PRINTED[self.printed]
         lines = []
         for column in results.config.everything if not results.config.like_paper else results.config.columns:
@@ -247,7 +249,7 @@ class Datasets:
             else:
                 sizes = (dataset.tasks, len(dataset.train), len(dataset.test), len(dataset.classes))
                 cells = [
-                    f"{ours:,}" + _beside(ours, paper.get(name))
+                    f"{ours:,}" + _compared(ours, paper.get(name))
                     for ours, name in zip(sizes, printed.columns, strict=True)
                 ]
             lines.append(Row(column.label, cells, "Here" if not results.config.like_paper else ""))
@@ -259,7 +261,7 @@ class Datasets:
         return Shown([Table(printed.columns, lines)])
 
 
-def _beside(ours: int, paper: float | None) -> str:
+def _compared(ours: int, paper: float | None) -> str:
     if paper is None:
         return ""
     return " (as the paper)" if ours == paper else f" (paper: {paper:,.0f})"
@@ -271,7 +273,7 @@ def _paper_value(results: Results, name: str, row: str, column: Column) -> float
 
 
 def _printed_columns(results: Results, name: str) -> list[str]:
-    """The paper's datasets, unless these are its datasets: there its numbers stand beside ours."""
+    """The paper's datasets, unless these are its datasets: then its numbers are next to ours."""
     return [] if results.config.like_paper else [f"paper: {column}" for column in PRINTED[name].columns]
 
 
@@ -284,17 +286,17 @@ def _printed_cells(results: Results, name: str, row: str) -> list[str]:
 
 
 def _stars(starred: frozenset[tuple[str, str]]) -> list[str]:
-    return ["* Of SLCA, what the paper's authors reproduced themselves."] if starred else []
+    return ["* SLCA as the paper's authors reproduced it."] if starred else []
 
 
 def _why(results: Results, column: Column, specs: Sequence[Spec]) -> str:
-    """Why none of several runs is there: that of the last, whose plain transformer every adapter fits."""
+    """Why no run has a record: the reason of the last, whose plain transformer every adapter fits."""
     found = results.found(column, specs[-1])
     return found.why if isinstance(found, Missing) else ""
 
 
 def _value(cell: Cell) -> float | None:
-    """In percent, as the paper's."""
+    """In percent, like the paper's."""
     return None if cell.ours is None else 100 * cell.ours.value
 
 
