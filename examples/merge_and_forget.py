@@ -1,4 +1,4 @@
-"""Two machines learn apart, their models are added up, and one person's images are taken out again.
+"""Two machines learn separately, their models are merged, and one person's images are forgotten.
 
 python examples/merge_and_forget.py
 """

@@ -1,4 +1,4 @@
-"""Learn, go on learning, answer: digits that arrive two at a time.
+"""Learn, keep learning, and predict: digits that arrive two at a time.
 
 python examples/new_classes_every_week.py
 """
@@ -13,7 +13,7 @@ def main() -> None:
     tasks = digits_tasks()
     for week, task in enumerate(tasks, start=1):
         images, labels = task.train
-        model.learn(images, labels)  # the images are not needed any more after this line
+        model.learn(images, labels)  # the images are not needed after this line
         seen = [accuracy(old.test[1], model.predict(old.test[0])) for old in tasks[:week]]
         print(f"week {week}: knows {' '.join(model.classes_)}; accuracy so far {sum(seen) / week:.3f}")
 

@@ -1,4 +1,4 @@
-"""A method, a dataset, an adapter and a backbone of somebody else: see docs/extending.md."""
+"""A package that adds a method, a dataset, an adapter and a backbone to layup: see docs/extending.md."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class ThumbnailsMethod(Method):
         return learner
 
 
-# A dataset: a function that gives its facts; nothing is read before `build` is called.
+# A dataset: a function that describes it; nothing is read before `build` is called.
 
 CLASSES = ("across", "down", "dots", "plain")
 
@@ -104,7 +104,7 @@ def _drawn(label: str, rng: np.random.Generator) -> NDArray[np.uint8]:
     return (shape * rng.integers(100, 200) + rng.integers(0, 50, (16, 16))).astype(np.uint8)
 
 
-# An adapter: what of a network is tuned in the first session.
+# An adapter: which parameters of a network are tuned in the first session.
 
 
 @dataclass(frozen=True)
@@ -115,17 +115,17 @@ class Biases(Adapter):
     shares_weights: ClassVar[bool] = False  # biases are the network's own weights
 
     def attach(self, network: nn.Module) -> None:
-        """Let the biases have a gradient. Where there are none, layup says so."""
+        """Let the biases have a gradient. If there are none, layup says so."""
         for module in network.modules():
             if isinstance(module, nn.Linear) and module.bias is not None:
                 module.bias.requires_grad_(True)
 
 
-# A backbone: a function that makes a network and says which of its layers are read.
+# A backbone: a function that makes a network and says which layers are read.
 
 
 def small_conv(*, input_size: tuple[int, int] | None = None, device: torch.device | None = None) -> Backbone:
-    """Three convolutions that nobody has trained."""
+    """Three untrained convolutions."""
     size = input_size or (16, 16)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)

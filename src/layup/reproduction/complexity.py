@@ -119,10 +119,11 @@ def _measured(results: Results) -> list[Table]:
         )
     notes = [
         f"{column.label} ({classes} classes), {results.network_name(PLAIN)}, M = {setup.projection:,}. "
-        "State: everything a method keeps besides the frozen network, prototypes included; sums take 8 bytes "
-        "per value and half of a symmetric matrix, trained values 4. Seconds of learning are of whole runs on "
-        "a shared machine, with features that other runs may have left in the cache, and of LayUP for all k of "
-        "its run: not to be compared closely. The solve is timed here, side by side: Cholesky in float64."
+        "State: everything a method keeps besides the frozen network, prototypes included; sums take 8 "
+        "bytes per value and half of a symmetric matrix, trained values 4. Seconds of learning are of whole "
+        "runs on a shared machine, with features that other runs may have left in the cache, and of LayUP "
+        "for all k of its run: not to be compared closely. The solve is timed here, side by side: Cholesky "
+        "in float64."
     ]
     headings = ["values by formula", "state", "seconds of learning", "training passes", "rows of G", "solve"]
     return [Table(headings, lines, title, notes)]

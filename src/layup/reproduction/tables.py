@@ -167,9 +167,7 @@ class BestOf:
             return []
         equal = sum(_named(a) == _named(b) for a, b in pairs)
         names = f"{self.same[0][0].method.upper()} in {self.same[0][0].setting} and {self.same[0][1].setting}"
-        return [
-            f"{names} must predict the same: all predictions are equal in {equal} of {len(pairs)} pairs."
-        ]
+        return [f"{names} must predict the same: all predictions are equal in {equal} of {len(pairs)} pairs."]
 
 
 @dataclass(frozen=True)
