@@ -37,7 +37,7 @@ EVERY = [
 def labels_of(classifier: Any, x: np.ndarray) -> dict[str, list[str]]:
     """The labels by each way to predict."""
     by_block = isinstance(classifier, DepthsClassifier | LayersClassifier)
-    return classifier.labels(x) if by_block else {"": classifier.predict(x).tolist()}
+    return classifier.labels_by_block(x) if by_block else {"": classifier.predict(x).tolist()}
 
 
 @pytest.mark.parametrize("classifier", EVERY, ids=repr)
