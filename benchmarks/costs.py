@@ -25,8 +25,9 @@ from layup import storage
 from layup.adapters import AdaptedBackbone, AdaptFormer
 from layup.algebra import ClassSums, GramStatistics, solve
 from layup.backbones import Preprocessing, timm_backbone
-from layup.cli.console import say, size_of, table
+from layup.cli.console import say, table
 from layup.features import EMBEDDING, Extractor, NoCache, ProjectedRows
+from layup.formats import percent, size_of
 from layup.performance import compare
 from layup.reproduction import Cost, Setup, costs, saving
 
@@ -45,7 +46,7 @@ OTHERS = {  # how it is counted; what the paper says of its values, and of LayUP
 
 def saved(ours: int, theirs: int) -> str:
     share = saving(ours, theirs)
-    return f"{100 * share:.1f} %" if share >= 0 else f"none: {ours / theirs:.3g} times as many"
+    return f"{percent(share)} %" if share >= 0 else f"none: {ours / theirs:.3g} times as many"
 
 
 def parts(cost: Cost) -> str:

@@ -22,6 +22,7 @@ from layup.benchmark import class_incremental
 from layup.benchmark.datasets import load_dataset
 from layup.benchmark.methods import ONLY, Setup, method_class
 from layup.cli import console
+from layup.cli.options import option_values
 from layup.errors import DivergedError
 from layup.features import FeatureCache
 from layup.tuning import split
@@ -53,7 +54,7 @@ def main() -> None:
             tasks=chosen.tasks,
         )
         kind = method_class(chosen.method)
-        options = {**kind.option_values(chosen.option), "learning_rate": rate}
+        options = {**option_values(chosen.option), "learning_rate": rate}
         learner = kind.with_options(options).begin(setup)
         began = time.perf_counter()
         try:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from layup import memory
-from layup.errors import LayupError, MemoryShortage
+from layup.errors import LayupError, NotEnoughMemoryError
 from layup.memory import Forecast, available, require
 
 MB, GB = 10**6, 10**9
@@ -111,12 +111,12 @@ def test_what_does_not_fit_is_refused_in_a_sentence_that_says_what_would(system:
         "lam = 1": Forecast({"G": 2 * GB}),
         "precision = float32": Forecast({"G": 100 * MB}),
     }
-    with pytest.raises(MemoryShortage) as caught:
+    with pytest.raises(NotEnoughMemoryError) as caught:
         require(Forecast({"G": GB, "λ search": 5 * GB}, instead), "This lesson")
     assert isinstance(caught.value, LayupError)
     assert str(caught.value) == (
         "This lesson would take about 6.0 GB of memory, 5.0 GB of it for λ search, and 1.0 GB are free. "
         "What would fit: k = 3, or precision = float32."
     )
-    with pytest.raises(MemoryShortage, match=r"Use a machine that has more\.$"):
+    with pytest.raises(NotEnoughMemoryError, match=r"Use a machine that has more\.$"):
         require(Forecast({"G": 2 * GB}), "This run")

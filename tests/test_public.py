@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from importlib.metadata import version
 from importlib.resources import files
 
@@ -74,6 +76,15 @@ def test_all_errors_are_layup_errors():
     for kind in kinds:
         assert issubclass(kind, layup.LayupError)
         assert kind.__name__ in errors.__doc__
+
+
+def test_every_error_is_called_one():
+    names = [module.name for module in pkgutil.walk_packages(layup.__path__, "layup.")]
+    assert len(names) > 100
+    for name in names:
+        for thing in vars(importlib.import_module(name)).values():
+            if isinstance(thing, type) and issubclass(thing, BaseException) and thing.__module__ == name:
+                assert thing.__name__.endswith("Error"), f"{name}.{thing.__name__}"
 
 
 def test_what_was_given_wrongly_is_also_a_value_error():

@@ -331,23 +331,24 @@ def test_wrong_kind(saved: Path) -> None:
 
 
 def test_later_format(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(storage, "FORMAT", 3)
+    monkeypatch.setattr(storage, "FORMAT", 2)
     storage.write(saved, "model", HEADER, ARRAYS)
     monkeypatch.undo()
     for reading in (storage.read, storage.read_header):
         with pytest.raises(
-            NewerFormatError, match=r"later layup \(format 3, this one reads up to 2\): upgrade"
+            NewerFormatError, match=r"later layup \(format 2, this one reads up to 1\): upgrade"
         ):
             reading(saved, "model")
 
 
-def test_earlier_format(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(storage, "FORMAT", 1)
+@pytest.mark.parametrize("number", [0, -1, True, "1", None])
+def test_a_format_that_never_was(saved: Path, monkeypatch: pytest.MonkeyPatch, number: Any) -> None:
+    monkeypatch.setattr(storage, "FORMAT", number)
     storage.write(saved, "model", HEADER, ARRAYS)
     monkeypatch.undo()
-    header, arrays = storage.read(saved, "model")
-    assert header == HEADER
-    assert arrays.keys() == ARRAYS.keys()
+    for reading in (storage.read, storage.read_header):
+        with pytest.raises(DamagedFileError, match="has no format number"):
+            reading(saved, "model")
 
 
 def test_truncated_anywhere(saved: Path) -> None:

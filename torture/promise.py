@@ -10,8 +10,8 @@ from random import Random
 from typing import TypeVar
 
 from layup.errors import LayupError
+from layup.formats import has_controls
 from layup.seeds import seed_of
-from layup.texts import has_controls
 
 T = TypeVar("T")
 

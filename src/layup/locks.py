@@ -29,7 +29,7 @@ from functools import cache
 from pathlib import Path
 from typing import Self
 
-from layup.texts import printable
+from layup.formats import printable
 
 SECONDS_BETWEEN_TRIES = 0.05
 LONGEST_LINE = 4096  # bytes of a lock file that are looked at

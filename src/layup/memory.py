@@ -11,7 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from layup.errors import MemoryShortage
+from layup.errors import NotEnoughMemoryError
+from layup.formats import size_of
 
 PROC = Path("/proc")
 CGROUPS = Path("/sys/fs/cgroup")
@@ -59,7 +60,7 @@ def require(forecast: Forecast, what: str) -> None:
     largest = max(forecast.parts, key=lambda part: forecast.parts[part])
     fitting = [words for words, other in forecast.instead.items() if other.fits]
     advice = f"What would fit: {', or '.join(fitting)}" if fitting else "Use a machine that has more"
-    raise MemoryShortage(
+    raise NotEnoughMemoryError(
         f"{what} would take about {size_of(forecast.total)} of memory, {size_of(forecast.parts[largest])} of "
         f"it for {largest}, and {size_of(free)} are free. {advice}."
     )
@@ -73,19 +74,6 @@ def available() -> int | None:
     """
     found = [*_free(), *_left_by_limits()]
     return max(0, min(found)) if found else None
-
-
-def size_of(count: float) -> str:
-    """Bytes as people say them.
-
-    >>> size_of(22_500_000)
-    '22.5 MB'
-    """
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if count < 1000 or unit == "GB":
-            return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
-        count /= 1000
-    raise AssertionError
 
 
 def _free() -> Iterator[int]:

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, Task, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from layup.texts import printable
+from layup.formats import printable
 
 screen = Console(stderr=True, highlight=False)
 """Shared by all that moves: bars and tables that are shown at the same time make room for each other."""

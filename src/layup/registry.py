@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from layup.errors import UnknownNameError
-from layup.texts import brief
+from layup.formats import brief
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from layup.texts import brief, has_controls
+from layup.formats import brief, has_controls
 
 Shape: TypeAlias = "Rule | Mapping[str, Shape] | list[Shape]"
 

@@ -34,9 +34,9 @@ from safetensors import SafetensorError, safe_open
 
 from layup import locks, memory
 from layup.errors import DamagedFileError, InputError, NewerFormatError, StorageError
-from layup.texts import brief
+from layup.formats import brief
 
-FORMAT = 2
+FORMAT = 1
 """The file format this version writes, and the latest that it reads. Since 2, a model may hold an adapter."""
 
 AnyPath = str | os.PathLike[str]
@@ -474,7 +474,7 @@ def _checked_header(path: AnyPath, kind: str, file: Any) -> tuple[dict[str, Any]
         sealed = isinstance(header, dict) and header.pop("header_checksum", None) == _header_checksum(header)
     except (ValueError, RecursionError) as error:
         raise damaged(path, f"its header is not JSON: {error}") from error
-    if not isinstance(header, dict) or type(header.get("format")) is not int:
+    if not isinstance(header, dict) or type(header.get("format")) is not int or header["format"] < 1:
         raise damaged(path, "its header has no format number")
     # Before the checksums, as a later format may compute them in another way.
     if header["format"] > FORMAT:

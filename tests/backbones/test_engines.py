@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 import numpy as np
@@ -17,7 +16,7 @@ from layup.backbones.timm_models import timm_backbone
 from layup.benchmark.methods.sequential import SequentialMethod
 from layup.errors import InputError, MissingPackageError, UnknownNameError
 from layup.features.cache import FeatureCache, NoCache
-from layup.features.extract import Extractor, read_ahead
+from layup.features.extract import Extractor
 from learners import setup_of, tiny
 from photos import crops, digits
 
@@ -266,22 +265,8 @@ def test_cached_features_are_those_of_the_same_engine(tmp_path):
 
 
 def test_methods_that_train_need_the_network_itself():
-    with pytest.raises(InputError, match=r"engine 'folded'.*Leave --engine out"):
+    with pytest.raises(InputError, match=r"engine 'folded'.*Leave the engine out"):
         SequentialMethod().begin(setup_of(tiny().with_engine("folded")))
-
-
-class Numbers:
-    """What needs no images."""
-
-    images = ()
-
-    def __getitems__(self, places):
-        return places
-
-
-def test_more_workers_than_cores_are_no_news():
-    many = (os.cpu_count() or 1) + 1
-    assert list(read_ahead(Numbers(), [[0], [1]], many)) == [[0], [1]]
 
 
 def test_features_of_onnx_are_those_of_the_network():

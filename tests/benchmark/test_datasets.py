@@ -19,7 +19,6 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
 import layup.compat  # noqa: F401
-from layup import images as images_module
 from layup.benchmark.datasets import (
     DATASETS,
     Dataset,
@@ -34,7 +33,8 @@ from layup.benchmark.datasets import (
 from layup.benchmark.datasets.dataset import Contents
 from layup.benchmark.datasets.folders import read_parts, split
 from layup.errors import InputError, UnknownNameError
-from layup.texts import has_controls
+from layup.formats import has_controls
+from layup.images import decode
 
 NAMES = (
     "cifar100",
@@ -105,7 +105,7 @@ def no_decoding(monkeypatch):
         raise AssertionError("an image was opened")
 
     monkeypatch.setattr(Image, "open", refuse)
-    monkeypatch.setattr(images_module, "open_image", refuse)
+    monkeypatch.setattr(decode, "open_image", refuse)
 
 
 # Datasets in memory

@@ -13,6 +13,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -25,10 +26,9 @@ from torch import nn
 
 import layup
 from layup import Backbone, FeatureCache, FirstSession, Preprocessing, load_backbone, machine, storage
-from layup.backbones import PASSES
 from layup.benchmark import experiment
 from layup.benchmark.datasets import Dataset, Part
-from layup.benchmark.experiment import Experiment, prepared, run
+from layup.benchmark.experiment import Experiment, prepared, run_tasks
 from layup.benchmark.methods import METHODS, DepthsMethod, Learner, Report, Setup, method_class, method_from
 from layup.benchmark.results import SCHEMA
 from layup.benchmark.scenarios import Scenario, class_incremental, domain_incremental, online
@@ -186,7 +186,7 @@ def test_a_learner_gets_exactly_the_training_images_of_each_task_in_order(settin
     scenario = all_scenarios()[setting]
     learner = Scripted()
     train = scenario.dataset.train
-    for event, task in zip(run(learner, scenario), scenario.tasks, strict=True):
+    for event, task in zip(run_tasks(learner, scenario), scenario.tasks, strict=True):
         given = [pair for images, labels in learner.learned for pair in zip(images, labels, strict=True)]
         assert given == [(train.images[i], train.labels[i]) for i in task.train]
         assert all(len(images) <= (scenario.batch or len(task.train)) for images, _ in learner.learned)
@@ -215,7 +215,7 @@ def test_neither_training_nor_test_images_can_be_read_when_their_time_is_over(se
                     old[0]
 
     learner = Hoarder()
-    assert len(list(run(learner, all_scenarios()[setting]))) == 3
+    assert len(list(run_tasks(learner, all_scenarios()[setting]))) == 3
     learner.try_all()
     assert len(learner.kept) >= 12
 
@@ -257,7 +257,7 @@ def test_the_loop_itself_reads_no_test_while_learning_and_no_task_that_is_over(s
         test=replace(test, images=Watched(test.images, all_learned)),
     )
     learner = Scripted()
-    assert [event.task for event in run(learner, replace(plain, dataset=watched))] == [0, 1, 2]
+    assert [event.task for event in run_tasks(learner, replace(plain, dataset=watched))] == [0, 1, 2]
     with pytest.raises(AssertionError, match="at the wrong time"):
         watched.train.images[0]
 
@@ -325,7 +325,7 @@ def test_no_method_touches_tests_while_learning_or_a_task_that_is_over(
     setup = Setup(nano, setting, session, reading={"cache": features}, tasks=tasks)
     options = {"depths": (1, 2), "k": 2, "width": 16, "epochs": 1, "batch_size": 8}
     chosen = kind.with_options({n: value for n, value in options.items() if n in kind.option_names()})
-    events = list(run(Clocked(chosen.begin(setup)), scenario))
+    events = list(run_tasks(Clocked(chosen.begin(setup)), scenario))
     assert len(events) == tasks
     assert clock.count("test") == tasks
     with pytest.raises(AssertionError, match=r"was opened in test"):
@@ -364,7 +364,7 @@ def hashed(image):
 def test_accuracies_against_counting_by_hand(setting):
     scenario = all_scenarios()[setting]
     test = scenario.dataset.test
-    for event in run(Scripted(hashed), scenario):
+    for event in run_tasks(Scripted(hashed), scenario):
         expected = []
         for number, task in enumerate(scenario.tasks):
             if setting == "dil":
@@ -388,7 +388,7 @@ def test_accuracies_against_counting_by_hand(setting):
 
 
 def test_events_say_what_was_done_and_what_it_took():
-    events = list(run(Scripted(), class_incremental(named(), 3)))
+    events = list(run_tasks(Scripted(), class_incremental(named(), 3)))
     for number, event in enumerate(events):
         step = event.steps[""]
         assert event.task == number
@@ -403,13 +403,13 @@ def test_events_say_what_was_done_and_what_it_took():
 
 def test_a_run_can_begin_at_a_later_task():
     learner = Scripted()
-    assert [event.task for event in run(learner, class_incremental(named(), 3), 2)] == [2]
+    assert [event.task for event in run_tasks(learner, class_incremental(named(), 3), 2)] == [2]
     assert len(learner.learned) == 1
 
 
 def test_the_event_comes_after_each_task_and_not_at_the_end():
     learner = Scripted()
-    events = run(learner, class_incremental(named(), 3))
+    events = run_tasks(learner, class_incremental(named(), 3))
     for number in range(3):
         next(events)
         assert len(learner.learned) == len(learner.asked) == number + 1
@@ -435,11 +435,16 @@ def test_a_record_has_all_that_is_needed_to_repeat_it(make, nano):
         "per_class": 4,
         "batch": None,
         "seed": 7,
-        "backbone": {"name": "vit-nano", "fingerprint": nano.fingerprint, "pixels": [64, 64]},
+        "backbone": {
+            "name": "vit-nano",
+            "fingerprint": nano.fingerprint,
+            "pixels": [64, 64],
+            "engine": "eager",
+        },
         "adapter": SESSION.to_dict(),
         "preset": "official",
         "method": "layup",
-        "options": {"k": 2, "lam": "gcv", "balance": False},
+        "options": {"k": 2, "lam": "gcv", "balance": False, "precision": "float64"},
     }
     assert values["versions"] == machine.versions()
     assert values["versions"]["layup"] == layup.__version__
@@ -644,6 +649,15 @@ def test_presets_decide_how_images_are_made_ready():
         prepared(own, "papr")
 
 
+def test_a_preset_leaves_the_given_backbone_as_it_was():
+    given = tiny_network(crop="center")
+    before = given.fingerprint, given.preprocessing
+    other = prepared(given, "paper")
+    assert (given.fingerprint, given.preprocessing) == before
+    assert other.fingerprint != given.fingerprint
+    assert other.network is given.network
+
+
 # The stream
 
 
@@ -671,16 +685,20 @@ def test_a_stream_ends_where_learning_at_once_ends(make):
 # Passes
 
 
-def test_every_image_passes_the_backbone_once_whatever_is_run_afterwards(make, own_cache):
+def test_every_image_passes_the_backbone_once_whatever_is_run_afterwards(make, own_cache, monkeypatch):
     cache = FeatureCache(own_cache)
     dataset = few_digits()
+    calls, read = [], Backbone.__call__
+    monkeypatch.setattr(
+        Backbone, "__call__", lambda self, batch: calls.append(len(batch)) or read(self, batch)
+    )
 
     def passes(*arguments, **options):
-        before = PASSES.reading
+        calls.clear()
         records = finish(make(*arguments, cache=cache, **options)).values()
         for record in records:
-            assert sum(step.forward_passes for step in record.steps) == PASSES.reading - before
-        return PASSES.reading - before
+            assert sum(step.forward_passes for step in record.steps) == sum(calls)
+        return sum(calls)
 
     distinct = {image_digest(image) for part in (dataset.train, dataset.test) for image in part.images}
     assert passes() == len(distinct) == 70
@@ -697,6 +715,24 @@ def test_every_image_passes_the_backbone_once_whatever_is_run_afterwards(make, o
         {"scenario": online(dataset, batch=1)},
     ):
         assert passes(**other) == 0
+
+
+def test_runs_in_two_threads_count_their_own_passes(make, monkeypatch):
+    """Each task of either run is learned between the beginning and the end of the other's."""
+    together, learn = threading.Barrier(2, timeout=60), ModelLearner.learn
+
+    def learn_together(self, images, labels):
+        together.wait()
+        learn(self, images, labels)
+        together.wait()
+
+    monkeypatch.setattr(ModelLearner, "learn", learn_together)
+    runs = [make("nmc", cut(seed=seed, per_class=seed), cache=False) for seed in (1, 2)]
+    with ThreadPoolExecutor(2) as pool:
+        records = list(pool.map(only, runs))
+    for seed, record in zip((1, 2), records, strict=True):
+        read = [2 * seed + 4 * (task + 1) for task in range(5)]
+        assert [step.forward_passes for step in record.steps] == read
 
 
 def test_a_sweep_passes_every_image_once(make, own_cache):
@@ -858,7 +894,7 @@ def test_damaged_progress_is_one_clear_sentence_and_again_mends_it(make, damage)
         finish(make("nmc"))
     message = str(damaged.value)
     assert message.startswith(f"The unfinished run in '{place}' cannot go on: ")
-    assert message.endswith("Give --again to begin anew.")
+    assert message.endswith("Begin it anew.")
     assert "\n" not in message
     assert ".." not in message
     assert len(only(make("nmc"), again=True).steps) == 5

@@ -18,7 +18,7 @@ from layup import FirstSession, storage
 from layup.backbones import Backbone, Preprocessing, load_backbone
 from layup.backbones.timm_models import timm_backbone
 from layup.benchmark.datasets import Dataset, Part, load_dataset
-from layup.benchmark.laws import LAWS, LawBroken, World, check, exemptions, laws_of
+from layup.benchmark.laws import LAWS, LawBrokenError, World, check, exemptions, laws_of
 from layup.benchmark.methods import (
     METHODS,
     DepthsMethod,
@@ -142,7 +142,7 @@ def test_what_a_stream_carries_on_obeys_the_laws_too(setup: Setup) -> None:
     ids=lambda each: each if isinstance(each, str) else each.name,
 )
 def test_no_exemption_is_idle(method: Method, law: str, setup: Setup) -> None:
-    with pytest.raises(LawBroken, match=law):
+    with pytest.raises(LawBrokenError, match=law):
         LAWS[law](method, setup, WORLD)
 
 
@@ -480,7 +480,7 @@ def broken(method: Method, setup: Setup) -> list[str]:
     for name, law in LAWS.items():
         try:
             law(method, setup, WORLD)
-        except LawBroken:
+        except LawBrokenError:
             found.append(name)
         except LayupError:
             continue
@@ -531,7 +531,7 @@ def test_who_breaks_one_law_is_caught_by_it_and_by_no_other(kind: type[Pixels], 
 def test_what_was_seen_and_what_was_expected_is_said_in_one_sentence(
     kind: type[Pixels], says: str, anything: Setup
 ) -> None:
-    with pytest.raises(LawBroken, match=f"^The method 'pixels' breaks the law .*{says}"):
+    with pytest.raises(LawBrokenError, match=f"^The method 'pixels' breaks the law .*{says}"):
         check(PixelsMethod(kind), anything, WORLD)
 
 

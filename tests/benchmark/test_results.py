@@ -11,7 +11,7 @@ import pytest
 from fake_records import fake_record
 from layup.benchmark.results import SCHEMA, Record, find_records, run_name
 from layup.errors import DamagedFileError, InputError, NewerFormatError, StorageError
-from layup.texts import has_controls
+from layup.formats import has_controls
 
 
 @pytest.fixture

@@ -16,10 +16,10 @@ from rich.console import Console
 from layup import progress
 from layup.algebra import RidgeClassifier
 from layup.cli import console
-from layup.features.extract import BadImage
+from layup.features.reader import BadImage
+from layup.formats import has_controls, printable
 from layup.model.image_model import Predictions
 from layup.progress import progress_bar
-from layup.texts import has_controls, printable
 
 TITLE = "\x1b]0;owned\x07"
 CLEAR = "\x9b2J"

@@ -26,7 +26,7 @@ from rich.console import Console
 from commands import Result
 from layup import NMC, FeatureCache, FirstSession, LayUP, __version__, load, memory, storage
 from layup.cli import console
-from layup.texts import has_controls
+from layup.formats import has_controls
 from photos import counts_in, digits, name, write_photos
 
 NANO = ("--backbone", "vit-nano", "--lam", "1")
@@ -951,7 +951,9 @@ def test_a_killed_worker_loses_nothing(here, later):
     os.kill(children(process)[0], signal.SIGKILL)
     result = finished(process)
     assert result.code == 1
-    assert re.fullmatch(r"Error: A process that decodes images was killed.* --workers 0\.\n", result.err)
+    assert re.fullmatch(
+        r"Error: A process that decodes images was killed.* The option is --workers\.\n", result.err
+    )
     assert Path("m.layup").read_bytes() == before
     known = FeatureCache().stats().entries
     assert known % 32 == 0

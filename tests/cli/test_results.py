@@ -12,7 +12,7 @@ from PIL import Image
 
 from fake_records import fake_record
 from layup.benchmark.results import SCHEMA
-from layup.texts import has_controls, printable
+from layup.formats import has_controls, printable
 
 SEEDS = (1993, 1994, 1995)
 

@@ -10,11 +10,11 @@ from functools import partial
 
 import numpy as np
 import pytest
+from layup.benchmark.methods.models import ModelLearner
 from rich.console import Console
 
 from layup import load_backbone, memory
-from layup.benchmark import datasets
-from layup.benchmark.methods.models import ModelLearner
+from layup.benchmark import run_spec
 from layup.benchmark.results import Record
 from layup.cli import console
 from photos import name, write_photos
@@ -111,10 +111,11 @@ def test_a_run_shows_a_line_for_each_task_and_leaves_a_record(quick, here, own_c
     assert "it would be 28." in result.out
 
 
-def test_a_record_names_an_engine_only_if_it_is_not_the_usual_one(quick, here, refused):
+def test_a_record_names_its_engine(quick, here, refused):
     quick(*PHOTOS, "--out", "usual")
     quick(*PHOTOS, "--out", "other", "--engine", "folded")
     usual, other = the_record(here / "usual"), the_record(here / "other")
+    assert usual.run["backbone"]["engine"] == "eager"
     assert other.run["backbone"] == {**usual.run["backbone"], "engine": "folded"}
     np.testing.assert_array_equal(other.matrix, usual.matrix)
     refused(
@@ -285,7 +286,7 @@ def test_options_reach_the_record(quick, here):
         *("--seed", 5, "--out", "here", "--no-cache", "--workers", 0),
     )
     record = the_record(here / "here")
-    assert record.run["options"] == {"k": 1, "lam": 0.5, "balance": True}
+    assert record.run["options"] == {"k": 1, "lam": 0.5, "balance": True, "precision": "float64"}
     assert [len(task.classes) for task in record.tasks] == [3, 1]
     assert record.class_order == [name(i) for i in range(CLASSES)]
     assert [task.train for task in record.tasks] == [9, 3]
@@ -334,9 +335,9 @@ def test_a_run_that_would_not_fit_is_one_sentence(run, here, lessons, monkeypatc
 
 def test_the_official_preset_shuffles_what_is_usually_not(quick, here, monkeypatch):
     """VTAB, that is: a dataset whose usual order is its own."""
-    original = datasets.load_dataset
+    original = run_spec.load_dataset
     monkeypatch.setattr(
-        datasets,
+        run_spec,
         "load_dataset",
         lambda *given, **options: replace(original(*given, **options), shuffled=False),
     )
@@ -389,7 +390,7 @@ def test_a_record_says_nothing_of_where_the_photos_are(quick, here):
         (("--k", ""), ["--k '' cannot be read"]),
         (("--k", "1.5"), ["--k '1.5' cannot be read"]),
         (("--k", "3", "--method", "nmc"), ["The method 'nmc' has no option 'k'"]),
-        (("--k", "1,2", "--method", "laynmc"), ["Several --k at once are for the method 'layup'"]),
+        (("--k", "1,2", "--method", "laynmc"), ["Several k at once are for the method 'layup'"]),
         (("--lam", "serach"), ["Unknown rule for λ 'serach'", "Did you mean 'search'?"]),
         (("--lam", "-1"), ["λ = -1.0 cannot be used"]),
         (("--lam", "nan"), ["λ = nan cannot be used"]),
@@ -406,17 +407,20 @@ def test_a_record_says_nothing_of_where_the_photos_are(quick, here):
         ),
         (("--first", "0"), ["--first"]),
         (("--uneven", "lst"), ["'lst'", "Did you mean 'last'?"]),
-        (("--batch", "5"), ["--batch is for 'ocl', and the setting is 'cil'"]),
+        (("--batch", "5"), ["batch is for 'ocl', and the setting is 'cil'", "The option is --batch."]),
         (("--batch", "0", "--setting", "ocl"), ["--batch"]),
-        (("--order", "shuffled"), ["--order is for 'dil', and the setting is 'cil'"]),
+        (("--order", "shuffled"), ["order is for 'dil', and the setting is 'cil'", "The option is --order."]),
         (("--order", "ink"), ["no domains"]),
         (("--per-class", "0"), ["--per-class"]),
-        (("--adapt", "ssf", "--setting", "ocl"), ["cannot be adapted in the online setting"]),
+        (("--adapt", "ssf", "--setting", "ocl"), ["cannot be adapted in the online setting", "--adapt"]),
         (("--lam", "search", "--setting", "ocl"), ["λ cannot be searched in the online setting"]),
         (("--adapt", "sfs"), ["'sfs'", "Did you mean 'ssf'?"]),
-        (("--epochs", "3"), ["--epochs says how to tune the network: it needs --adapt"]),
-        (("--learning-rate", "3"), ["--learning-rate", "needs --adapt"]),
-        (("--adapter-seed", "3"), ["needs --adapt"]),
+        (
+            ("--epochs", "3"),
+            ["epochs says how to tune the network", "Choose an adapter. The option is --adapt."],
+        ),
+        (("--learning-rate", "3"), ["learning_rate says how to tune", "The option is --adapt."]),
+        (("--adapter-seed", "3"), ["seed says how to tune", "The option is --adapt."]),
         (("--adapt", "ssf", "--learning-rate", "-1"), ["learning_rate = -1.0 is impossible"]),
         (("--preset", "papr"), ["Unknown preset 'papr'", "Did you mean 'paper'?"]),
         (("--out", "photos/train/digit 0/000.png"), ["Cannot make the folder", "Choose another one"]),
@@ -427,11 +431,11 @@ def test_a_record_says_nothing_of_where_the_photos_are(quick, here):
         (("--dataset", "domains:styles", "--tasks", "3"), ["each of 2 domains is a task", "--tasks"]),
         (
             ("--dataset", "domains:styles", "--first", "1"),
-            ["--first is for 'cil' and 'ocl', and the setting is 'dil'"],
+            ["first is for 'cil' and 'ocl', and the setting is 'dil'", "The option is --first."],
         ),
         (
             ("--dataset", "domains:styles", "--no-shuffle"),
-            ["--shuffle is for 'cil' and 'ocl', and the setting is 'dil'"],
+            ["shuffled is for 'cil' and 'ocl', and the setting is 'dil'", "The option is --shuffle."],
         ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
@@ -486,7 +490,7 @@ def test_a_damaged_unfinished_run_is_one_sentence_that_says_what_to_do(run, quic
     progress.write_text("{")
     result = run("--dataset", *PHOTOS, *QUICK)
     assert result.code == 1
-    assert "progress.json is damaged. Give --again to begin anew." in result.err
+    assert "progress.json is damaged. Begin it anew. The option is --again." in result.err
     quick(*PHOTOS, "--again")
 
 

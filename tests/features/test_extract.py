@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 import subprocess
 import sys
-import time
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -20,9 +17,8 @@ from torch import nn
 from layup import progress
 from layup.backbones import BATCH, Backbone, Preprocessing, load_backbone
 from layup.errors import LayupError
-from layup.features import extract as features
 from layup.features.cache import FeatureCache, NoCache
-from layup.features.extract import EMBEDDING, Extractor, read_ahead, worker_count
+from layup.features.extract import EMBEDDING, Extractor
 from layup.images import open_image
 from photos import crops, digits, lesson
 
@@ -357,103 +353,7 @@ def test_a_bar_where_somebody_looks(nano, capsys, monkeypatch):
     assert capsys.readouterr() == ("", "")
 
 
-def test_files_of_many_photos_are_decoded_by_several_processes(files):
-    assert worker_count(files) == 0
-    assert worker_count(files * 4) == min(4, os.cpu_count())
-    assert worker_count(crops(3) * 100) == 0
-    assert worker_count(files * 4, 1) == worker_count(crops(3), 1) == 1
-
-
-def test_open_files_are_read_by_one_process(files):
-    """Processes share the place in a file where the next one reads."""
-    with files[0].open("rb") as file:
-        assert worker_count([*files * 4, file]) == worker_count([*files * 4, file], 2) == 0
-
-
 def test_a_killed_worker_is_a_sentence(nano, files, monkeypatch):
     monkeypatch.setattr("layup.features.extract.open_image", lambda _: os.kill(os.getpid(), signal.SIGKILL))
     with pytest.raises(LayupError, match=r"killed.*workers=0"):
         Extractor(nano, cache=NoCache(), workers=1).extract(files)
-
-
-class Sizes:
-    """A dataset that gives so many bytes for each batch, and opens no image."""
-
-    images = ("a.jpg",)
-
-    def __init__(self, size):
-        self.size = size
-
-    def __getitems__(self, places):
-        return bytes(self.size)
-
-
-BATCHES = [[place] for place in range(60)]
-
-
-def read_with_a_killed_worker(size, moment):
-    """Read on after one of two workers was killed."""
-    others = set(multiprocessing.active_children())
-    stream = read_ahead(Sizes(size), BATCHES, 2)
-    for _ in range(moment):
-        next(stream)
-    time.sleep(0.2)  # until the pipe is full
-    worker = (set(multiprocessing.active_children()) - others).pop()
-    os.kill(worker.pid, signal.SIGKILL)
-    for _ in range(20):  # what is computed meanwhile: PyTorch would raise here
-        time.sleep(0.01)
-    list(stream)
-
-
-@pytest.mark.parametrize("moment", [1, 3, 20])
-@pytest.mark.parametrize("size", [10, 5_000_000], ids=["whole", "half"])
-def test_a_worker_killed_while_computing_is_noticed_when_reading_on(size, moment):
-    """With large batches it is killed amid sending one: the rest of that would be waited for."""
-    with pytest.raises(LayupError, match=r"decodes images was killed.*workers=0"):
-        read_with_a_killed_worker(size, moment)
-
-
-def test_a_worker_killed_before_it_is_watched_is_noticed(monkeypatch):
-    def killing(prepared):
-        os.kill(prepared._workers[0].pid, signal.SIGKILL)
-        time.sleep(60)  # PyTorch raises here
-
-    monkeypatch.setattr(features, "_Watch", killing)
-    with pytest.raises(LayupError, match=r"decodes images was killed.*workers=0"):
-        list(read_ahead(Sizes(1), BATCHES, 2))
-
-
-def test_a_killed_worker_of_another_thread_is_noticed_there():
-    list(read_ahead(Sizes(1), BATCHES, 1))  # PyTorch has its handler of signals in the main thread now
-    with ThreadPoolExecutor(1) as thread:
-        reading = thread.submit(read_with_a_killed_worker, 5_000_000, 2)
-        while not reading.done():
-            time.sleep(0.01)
-        assert isinstance(reading.exception(), LayupError)
-
-
-def test_workers_that_end_well_are_not_taken_for_killed():
-    for _ in range(5):
-        assert len(list(read_ahead(Sizes(100_000), BATCHES, 2))) == len(BATCHES)
-    stream = read_ahead(Sizes(100_000), BATCHES, 2)
-    next(stream)
-    stream.close()  # before the end
-
-
-def test_processes_that_cannot_be_started_are_a_sentence(monkeypatch):
-    def fork():
-        raise OSError(12, "Cannot allocate memory")
-
-    monkeypatch.setattr(os, "fork", fork)
-    with pytest.raises(LayupError, match=r"could not be started.*workers=0"):
-        list(read_ahead(Sizes(1), BATCHES, 2))
-
-
-@pytest.mark.parametrize("workers", [0, 1])
-def test_other_errors_stay_what_they_are(monkeypatch, workers):
-    def fail(*_):
-        raise ZeroDivisionError("a mistake of ours")
-
-    monkeypatch.setattr(Sizes, "__getitems__", fail)
-    with pytest.raises(ZeroDivisionError):
-        list(read_ahead(Sizes(1), BATCHES, workers))

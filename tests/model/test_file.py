@@ -16,8 +16,9 @@ import safetensors.numpy
 
 from layup import NMC, FirstSession, LayUP, load, load_backbone, memory, storage
 from layup.backbones import ENGINES
-from layup.errors import DamagedFileError, InputError, LayupError, MemoryShortage
+from layup.errors import DamagedFileError, InputError, LayupError, NotEnoughMemoryError
 from layup.features import EMBEDDING
+from layup.formats import size_of
 from layup.model import file as model_file
 from layup.model.file import BUILT_IN, KIND, ModelFile, read_model
 from photos import lesson
@@ -321,9 +322,9 @@ def test_a_file_that_does_not_fit_into_memory_is_not_read(
 ) -> None:
     path = forged(tmp_path / "m.layup", parts, lambda header, arrays: None)
     monkeypatch.setattr(memory, "available", lambda: 200_000)
-    with pytest.raises(MemoryShortage, match="Reading this model would take about"):
+    with pytest.raises(NotEnoughMemoryError, match="Reading this model would take about"):
         load(path)
-    with pytest.raises(MemoryShortage, match=r"Reading '.*m\.layup' would take about"):
+    with pytest.raises(NotEnoughMemoryError, match=r"Reading '.*m\.layup' would take about"):
         storage.read(path, KIND)
 
 
@@ -336,9 +337,9 @@ def test_what_an_adapter_takes_is_not_taken_for_sums(
         for is_tuned in (False, True)
     )
     monkeypatch.setattr(memory, "available", lambda: 1)
-    with pytest.raises(MemoryShortage) as caught:
+    with pytest.raises(NotEnoughMemoryError) as caught:
         load(path)
-    assert memory.size_of(10 * sums + 2 * tuned) in str(caught.value)
+    assert size_of(10 * sums + 2 * tuned) in str(caught.value)
 
 
 def test_the_size_of_images_that_an_adapter_asks_for_is_forecast(
@@ -347,7 +348,7 @@ def test_the_size_of_images_that_an_adapter_asks_for_is_forecast(
     change = put("backbone", "adapted", "preprocessing", "size", [4000, 4000])
     model = load(forged(tmp_path / "m.layup", tuned_parts, change), cache=False)
     monkeypatch.setattr(memory, "available", lambda: 10**9)
-    with pytest.raises(MemoryShortage, match="4000 × 4000 pixels"):
+    with pytest.raises(NotEnoughMemoryError, match="4000 × 4000 pixels"):
         model.predict(FIRST[0][:1])
 
 
@@ -377,13 +378,15 @@ def test_what_was_forgotten_leaves_a_sound_file(tmp_path: Path) -> None:
 
 def test_images_of_a_size_that_memory_cannot_hold_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "available", lambda: 20 * 10**9)
-    with pytest.raises(MemoryShortage, match=r"20000 × 20000 pixels .* What would fit: a smaller input size"):
+    with pytest.raises(
+        NotEnoughMemoryError, match=r"20000 × 20000 pixels .* What would fit: a smaller input size"
+    ):
         load_backbone("bundled", input_size=20000)
     nano = LayUP("vit-nano", cache=False)
     nano.learn(*FIRST)
     monkeypatch.setattr(memory, "available", lambda: 1000)
     for work in (nano.predict, nano.predictions):
-        with pytest.raises(MemoryShortage):
+        with pytest.raises(NotEnoughMemoryError):
             work(FIRST[0])
 
 
@@ -400,7 +403,7 @@ def test_predicting_forgetting_and_merging_are_forecast(
         (lambda: mine.forget(*FIRST), "Forgetting would take"),
         (lambda: mine.merge(other), "Merging would take"),
     ):
-        with pytest.raises(MemoryShortage, match=says):
+        with pytest.raises(NotEnoughMemoryError, match=says):
             work()
     for name, values in mine.statistics_.state()[1].items():
         np.testing.assert_array_equal(values, before[name])

@@ -40,14 +40,14 @@ from layup.errors import (
     DivergedError,
     ForgetError,
     InputError,
-    MemoryShortage,
     MismatchError,
+    NotEnoughMemoryError,
     StorageError,
     UnknownNameError,
 )
 from layup.features import Embedding, LastLayers, Spool
+from layup.formats import has_controls
 from layup.images import open_image
-from layup.texts import has_controls
 from layup.tuning.adaptation import adapt
 
 import timm  # isort: skip  # after layup, which mends torchvision
@@ -1374,7 +1374,8 @@ def test_a_lesson_that_would_not_fit_is_refused_before_an_image_is_read(nano, se
     monkeypatch.setattr(memory, "available", lambda: 120_000_000)
     model = LayUP(nano, k=12, lam="search", **settings)
     with pytest.raises(
-        MemoryShortage, match=r"This batch would take about .* What would fit: k = 9, or precision = float32"
+        NotEnoughMemoryError,
+        match=r"This batch would take about .* What would fit: k = 9, or precision = float32",
     ) as caught:
         model.learn(Unread(5000), ["a", "b"] * 2500)
     assert "lam" not in str(caught.value)  # which would not be enough
@@ -1385,7 +1386,7 @@ def test_a_lesson_that_would_not_fit_is_refused_before_an_image_is_read(nano, se
 
 def test_what_cannot_be_chosen_is_not_advised(nano, monkeypatch):
     monkeypatch.setattr(memory, "available", lambda: 1000)
-    with pytest.raises(MemoryShortage, match="Use a machine that has more") as caught:
+    with pytest.raises(NotEnoughMemoryError, match="Use a machine that has more") as caught:
         NMC(nano).learn(Unread(9), ["a"] * 9)
     assert "k =" not in str(caught.value)
 

@@ -14,14 +14,14 @@ import oracle as slow
 from layup import RidgeClassifier, machine
 from layup.algebra.lambda_search import search_lambda
 from layup.algebra.statistics import GramStatistics
-from layup.benchmark.scenarios import class_incremental
+from layup.benchmark import RunSpec
 from layup.errors import LayupError
 from layup.performance import growth, point, runs, search, streaming, sweep
 from layup.performance.literal import LiteralClassifier
 from layup.performance.oracle import Oracle
 from layup.performance.point import Point, Size
-from layup.performance.protocol import LiteralLearner, digits
-from layup.performance.report import filled, markdown, share
+from layup.performance.protocol import LiteralLearner
+from layup.performance.report import filled, markdown
 from layup.performance.sample import DECAY, Population
 from layup.performance.search import Case
 from layup.performance.timing import Ratio, Work, interleaved, ratio
@@ -195,7 +195,7 @@ def test_without_the_oracle_a_search_row_says_so():
     (row,) = search.measure(dim=32, classes=10, pairs=1, cases=[Case("a task", 4000, 900)])
     assert (row.oracle_lam, row.as_oracle, row.literal_as_oracle) == (None, None, None)
     report = search.report([row])
-    assert "--check" in " ".join(report.notes)
+    assert "(not asked)" in " ".join(report.notes)
     assert report.cells[0][-1] == "–, –"
     assert row.as_literal > 0.99
 
@@ -249,8 +249,9 @@ def test_a_stream_that_loses_digits_is_seen(monkeypatch):
 
 
 def test_runs_count_every_image_that_passes(backbone):
-    scenario, other = (class_incremental(digits(per_class=30), 5, seed) for seed in (1, 2))
-    row = runs.measured(backbone, scenario, other, pairs=1)
+    spec = RunSpec("digits", tasks=5, sample=(10, 30))
+    one, other = (replace(spec, seed=seed).resolve(backbone=backbone) for seed in (1, 2))
+    row = runs.measured(one, other, pairs=1)
     assert (row.train, row.test, row.tasks) == (300, 300, 5)
     assert row.literal_passes == 300 + 60 * (1 + 2 + 3 + 4 + 5)
     assert (row.passes, row.passes_again) == (600, 0)
@@ -259,8 +260,8 @@ def test_runs_count_every_image_that_passes(backbone):
 
 
 def test_a_sweep_answers_as_its_runs_do(backbone):
-    scenario = class_incremental(digits(per_class=4), 2)
-    literal, separate = rows = sweep.measured(backbone, scenario, (1, 2, 4), pairs=1)
+    spec = RunSpec("digits", tasks=2, sample=(10, 4))
+    literal, separate = rows = sweep.measured(spec, backbone, (1, 2, 4), pairs=1)
     assert (literal.passes, separate.passes) == (3 * (40 + 20 + 40), 80)
     assert literal.sweep_passes == separate.sweep_passes == 80
     assert separate.alike == 1.0
@@ -372,10 +373,6 @@ def test_a_point_that_cannot_be_measured_is_a_sentence(monkeypatch):
 
 
 # Reports
-
-
-def test_shares_are_not_rounded_up():
-    assert [share(value) for value in (0.99999, 0.5, 0.0)] == ["99.99 %", "50 %", "0 %"]
 
 
 def test_only_marked_places_of_a_page_are_filled():

@@ -12,10 +12,10 @@ import pytest
 
 from layup.benchmark.metrics import Interval
 from layup.errors import InputError
+from layup.formats import has_controls
 from layup.reproduction.page import EXAMPLE, LEGEND, Page, Section
 from layup.reproduction.shown import Cell, Picture, Shown
 from layup.tables import Row, Table, one_line
-from layup.texts import has_controls
 
 VOID = {"meta", "img", "br"}
 NOT_FOUND = "The dataset 'cub200' was not found."

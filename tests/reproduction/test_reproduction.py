@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fake_records import fake_record
-from layup.benchmark import metrics
+from layup.benchmark import class_incremental, metrics
 from layup.benchmark.experiment import Experiment
 from layup.errors import InputError
 from layup.reproduction import analysis, claims, complexity
@@ -32,7 +32,7 @@ from layup.reproduction.page import reproduce
 from layup.reproduction.paper import FOOTNOTES, PRINTED, SAYS
 from layup.reproduction.plan import ITEMS, items_of
 from layup.reproduction.results import Results, held_out
-from layup.reproduction.runner import Job, Missing, Runner, jobs_of, scenario_of
+from layup.reproduction.runner import Job, Missing, Runner, jobs_of
 from layup.reproduction.shown import Cell
 from layup.reproduction.spec import NETWORKS, USUAL, Spec, each_combination, together
 from layup.reproduction.tables import BestOf
@@ -359,11 +359,20 @@ def test_what_learns_all_at_once_is_scored_by_the_tasks_of_the_others(runner):
     spec = Spec("joint", "IN1K", tasks=3)
     record = fake_record("joint", tasks=1, classes_per_task=4, tests_per_class=6, skill=0.6)
     results = Results(runner, {(DIGITS, spec): record})
-    tasks = scenario_of(runner.dataset(DIGITS), spec).test_tasks
+    tasks = class_incremental(runner.dataset(DIGITS), 3).test_tasks
     right = np.array(record.truth) == np.array(record.answers)
     by_hand = np.mean([right[tasks == task].mean() for task in range(3)])
     assert results.interval(DIGITS, spec).value == pytest.approx(by_hand)
     assert by_hand != pytest.approx(right.mean())
+
+
+def test_tasks_are_cut_as_in_the_runs_also_where_a_preset_shuffles(runner):
+    runner._datasets[DIGITS] = replace(runner.dataset(DIGITS), shuffled=False)
+    runner.config = replace(runner.config, preset="official")
+    spec = Spec("nmc", "IN1K", tasks=2)
+    expected = runner.experiment(Job(DIGITS, spec)).scenario
+    assert expected.cut["shuffled"] is True
+    assert runner.scenario(DIGITS, spec).test_tasks.tolist() == expected.test_tasks.tolist()
 
 
 def test_the_best_of_fewer_than_all_says_so(runner):

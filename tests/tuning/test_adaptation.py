@@ -31,7 +31,7 @@ from layup.errors import (
     StorageError,
 )
 from layup.features import extract as features
-from layup.features.extract import survey
+from layup.features.reader import survey
 from layup.images import image_digest, open_image
 from layup.seeds import seed_of
 from layup.tuning import adaptation, pictures
@@ -142,13 +142,13 @@ def trained(monkeypatch):
 def read(monkeypatch):
     """The places that are read for training, and those that are read as they are, batch by batch."""
     augmented, plain = [], []
-    get = Pixels.__getitems__
+    get = Pixels.read
 
     def spy(pixels, places):
         (augmented if pixels.seeds else plain).append(places)
         return get(pixels, places)
 
-    monkeypatch.setattr(Pixels, "__getitems__", spy)
+    monkeypatch.setattr(Pixels, "read", spy)
     return augmented, plain
 
 
@@ -161,16 +161,16 @@ def interrupt(monkeypatch):
     """End training in the middle of an epoch, once."""
 
     def at(epoch):
-        get = Pixels.__getitems__
+        get = Pixels.read
 
         def interrupting(pixels, places):
             if pixels.seeds[1:] == (epoch,) and next(batches) == 1:
-                monkeypatch.setattr(Pixels, "__getitems__", get)
+                monkeypatch.setattr(Pixels, "read", get)
                 raise Interrupted
             return get(pixels, places)
 
         batches = iter(range(99))
-        monkeypatch.setattr(Pixels, "__getitems__", interrupting)
+        monkeypatch.setattr(Pixels, "read", interrupting)
 
     return at
 

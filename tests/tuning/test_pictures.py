@@ -63,7 +63,7 @@ def test_other_seeds_make_other_pictures_and_so_does_another_place():
 def test_looking_at_pictures_draws_nobody_elses_random_numbers():
     pictures = varied()
     before = torch.get_rng_state()
-    pictures.__getitems__([0, 3])
+    pictures.read([0, 3])
     assert torch.equal(torch.get_rng_state(), before)
 
 
@@ -91,3 +91,13 @@ def test_an_epoch_has_every_picture_once_in_an_order_of_its_seeds(places):
     plain = by_place(varied(), places, 7)
     for place, pixels in zip(expected, torch.cat([pixels for pixels, _ in found]), strict=True):
         assert torch.equal(pixels, plain[int(place)])
+
+
+def test_a_pass_spends_the_random_number_that_torchs_loader_does():
+    """What is drawn after it, such as dropout, is what it always was."""
+    torch.manual_seed(0)
+    list(torch.utils.data.DataLoader([1, 2, 3]))
+    expected = torch.rand(3)
+    torch.manual_seed(0)
+    list(varied().batches(range(7), 3, 0))
+    assert torch.equal(torch.rand(3), expected)

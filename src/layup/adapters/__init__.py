@@ -18,8 +18,8 @@ from layup.adapters.transformers import has_reachable_mlps
 from layup.adapters.vpt import VPT
 from layup.backbones import Backbone, Preprocessing
 from layup.errors import ConsentError, InputError
+from layup.formats import brief
 from layup.registry import Registry, subclass_of, unknown_name
-from layup.texts import brief
 
 ADAPTERS: Registry[Adapter] = Registry("adapter", "layup.adapters", subclass_of(Adapter))
 for _adapter in (AdaptFormer, SSF, VPT, LoRA, Full):
@@ -39,8 +39,8 @@ def adapter_from(values: Mapping[str, Any]) -> Adapter:
     if not ADAPTERS.is_loaded(name) and (package := ADAPTERS.packages.get(name)):
         raise ConsentError(
             f"The adapter {name!r} is of the installed package {package!r}, which no file may load. If you "
-            f"know where the file comes from, load it first: layup.adapters.ADAPTERS[{name!r}] in Python, "
-            "--allow-backbone on the command line."
+            f"know where the file comes from, load it first: layup.adapters.ADAPTERS[{name!r}].",
+            about="allow_backbone",
         )
     make = ADAPTERS[name]
     usual = {setting: value for setting, value in make().to_dict().items() if setting != "name"}

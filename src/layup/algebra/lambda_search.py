@@ -29,7 +29,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -45,6 +44,7 @@ from torch import Tensor
 from layup.algebra.resolvent import Resolvent
 from layup.algebra.ridge import balancing, square_root
 from layup.algebra.statistics import CHUNK, Floats, GramStatistics, united
+from layup.algebra.threads import single_threads
 
 LAMBDAS: tuple[float, ...] = (1e-8, *(10.0 ** (exponent / 2) for exponent in range(-8, 7)))
 """The sixteen values that the paper searches (appendix A.1)."""
@@ -404,13 +404,8 @@ def _workers(count: int, side: int) -> Iterator[Callable[..., Iterable[Any]]]:
     if side > (ONE_THREAD if count == 1 else SIDE_BY_SIDE):
         yield map
         return
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # for this thread, and those that begin now
-    try:
-        with ThreadPoolExecutor(threads) as pool:
-            yield pool.map
-    finally:
-        torch.set_num_threads(threads)
+    with single_threads() as pool:
+        yield pool.map
 
 
 def _stratified(labels: NDArray[Any]) -> Folds:

@@ -5,11 +5,12 @@ Hugging Face. `Backbone.from_module` takes a network of your own. `ENGINES` are 
 """
 
 import layup.compat  # noqa: F401  # first, for all modules here: timm imports torchvision
-from layup.backbones.backbone import BATCH, PASSES, Activations, Backbone, Layer, Passes, first_line
+from layup.backbones.backbone import BATCH, Activations, Backbone, Layer, first_line
 from layup.backbones.engines import EAGER, ENGINES
 from layup.backbones.folding import folded
 from layup.backbones.loading import BACKBONES, elsewhere, full_name, load_backbone
 from layup.backbones.modules import around_same_weights
+from layup.backbones.passes import Passes
 from layup.backbones.pooling import Pooling
 from layup.backbones.preprocessing import Preprocessing
 from layup.backbones.timm_models import timm_backbone, timm_names
@@ -19,7 +20,6 @@ __all__ = [
     "BATCH",
     "EAGER",
     "ENGINES",
-    "PASSES",
     "Activations",
     "Backbone",
     "Layer",

@@ -7,7 +7,6 @@ import json
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import asdict, dataclass
-from functools import cached_property
 from numbers import Integral
 from typing import Any, Self
 
@@ -18,11 +17,12 @@ from torch import Tensor, nn
 from layup.backbones.engines import EAGER, ENGINES, Engine
 from layup.backbones.modules import read, weighed
 from layup.backbones.names import unknown_among_many
+from layup.backbones.passes import Passes
 from layup.backbones.pooling import Pooling, first_tensor
 from layup.backbones.preprocessing import Preprocessing
 from layup.errors import InputError, LayupError
+from layup.formats import has_controls
 from layup.memory import Forecast, require
-from layup.texts import has_controls
 
 NETWORK = ""  # the name of the network among its own modules, as torch has it
 HEAD = "head"  # the name of the embedding where it counts as a layer of its own
@@ -31,27 +31,6 @@ ROUNDING = 1e-3  # of the largest value, far above what sums in another order di
 BATCH = 32  # images that pass the network together
 COPIES = 2  # of what the busiest module is given and gives: residuals, and what convolutions make of them
 MAP_LAYERS_SHARE = 0.35  # of the depth, for networks of maps, whose depth varies from 4 to 200
-
-
-@dataclass
-class Passes:
-    """How many images this process has sent through backbones: to read them, and to train something.
-
-    The latter are those that were embedded in training, also to see how well it does.
-    """
-
-    reading: int = 0
-    training: int = 0
-
-    def count(self, images: int, *, training: bool) -> None:
-        """Enter so many images."""
-        if training:
-            self.training += images
-        else:
-            self.reading += images
-
-
-PASSES = Passes()
 
 
 @dataclass(frozen=True)
@@ -68,6 +47,14 @@ class Activations:
 
     layers: tuple[Tensor, ...]
     embedding: Tensor
+
+
+@dataclass
+class _Made:
+    """What is made of a backbone when it is first asked for; shared by views of it that differ in neither."""
+
+    fingerprint: str | None = None
+    engine: Engine | None = None
 
 
 class Backbone:
@@ -97,6 +84,7 @@ class Backbone:
         default_k: How many of the last layers to use if nothing else is said.
         device: Where it runs.
         engine: What computes the network, a name of `layup.backbones.ENGINES`; see `with_engine`.
+        passes: How many images it has passed; see `counted`.
     """
 
     def __init__(
@@ -119,6 +107,7 @@ class Backbone:
         self.spec = spec
         self.preprocessing = preprocessing
         self.engine = EAGER
+        self.passes = Passes()
         self.device = torch.device("cpu" if device is None else device)
         self.network = network.to(self.device, torch.float32).eval().requires_grad_(False)
         self._names = _known(self.network, layers)
@@ -150,6 +139,7 @@ class Backbone:
             share = max(1, round(self.depth * MAP_LAYERS_SHARE))
             default_k = share if gives_maps else min(TOKEN_LAYERS, self.depth)
         self.default_k = default_k
+        self.refresh()
 
     @classmethod
     def from_module(
@@ -196,7 +186,28 @@ class Backbone:
         _ = ENGINES[engine]  # refuses an unknown one now
         other = copy(self)
         other.engine = engine
-        other.__dict__.pop("_compute", None)
+        other._made = _Made(fingerprint=self._made.fingerprint)
+        return other
+
+    def with_preprocessing(self, preprocessing: Preprocessing) -> Self:
+        """The same backbone, for which images of the same size are made ready in another way."""
+        other = copy(self)
+        other.preprocessing = preprocessing
+        other._made = _Made(engine=self._made.engine)
+        return other
+
+    def counted(self) -> Self:
+        """The same backbone with a counter of its own: only what passes this one is counted in `passes`.
+
+        >>> from layup.backbones import load_backbone
+        >>> backbone = load_backbone("vit-nano")
+        >>> mine, yours = backbone.counted(), backbone.counted()
+        >>> _ = mine(torch.zeros(5, 3, 64, 64))
+        >>> mine.passes, yours.passes
+        (Passes(reading=5, training=0), Passes(reading=0, training=0))
+        """
+        other = copy(self)
+        other.passes = Passes()
         return other
 
     @property
@@ -243,10 +254,10 @@ class Backbone:
                 f"A batch of shape {tuple(batch.shape)} does not fit {self.name!r}, which reads "
                 f"(B, {', '.join(map(str, expected))}). Make it of images that went through `preprocess`."
             )
-        compute = self._compute  # made before the pass: what it holds must not belong to inference mode
+        compute = self._engine()  # made before the pass: what it holds must not belong to inference mode
         with torch.inference_mode():
             vectors = compute(self._ready(batch))
-        PASSES.count(len(batch), training=False)
+        self.passes.count(len(batch), training=False)
         embedding = vectors[self._embedding]
         layers = tuple(vectors[name] for name in self._names)
         return Activations((*layers, embedding) if self._head_is_layer else layers, embedding)
@@ -258,20 +269,45 @@ class Backbone:
         """
         reader = {self._embedding: self._poolings[self._embedding]}
         embedding = read(self.network, reader, self._ready(batch))[self._embedding]
-        PASSES.count(len(batch), training=training)
+        self.passes.count(len(batch), training=training)
         return embedding
 
     def forecast(self, images: int = BATCH) -> Forecast:
         """The memory that a pass of so many images takes beside the weights, as one image has shown."""
         return Forecast({"a batch in the network": images * self._pass_bytes}, SMALLER_IMAGES)
 
-    @cached_property
+    @property
     def fingerprint(self) -> str:
         """Hex SHA-256 of all that decides the vectors: architecture, weights, preprocessing, layers, pooling.
 
         The device, the memory format and the versions of torch and timm have no part in it. Costs one pass
         over the weights, once; call `refresh` after a change of `network`.
         """
+        if self._made.fingerprint is None:
+            self._made.fingerprint = self._digest()
+        return self._made.fingerprint
+
+    @property
+    def features_key(self) -> str:
+        """By what to file the vectors that this backbone gives: its fingerprint, and what computes it.
+
+        Vectors of two engines differ by rounding, so that they must not stand in for each other.
+        """
+        return self.fingerprint if self.engine == EAGER else f"{self.fingerprint}-{self.engine}"
+
+    def refresh(self) -> None:
+        """Have fingerprint and engine made anew: `network` was changed, for example by adapters."""
+        self._made = _Made()
+
+    def __repr__(self) -> str:
+        height, width = self.preprocessing.size
+        return f"Backbone({self.name!r}, {self.depth} layers, {height} × {width} pixels)"
+
+    def _ready(self, batch: Tensor) -> Tensor:
+        """The batch where and how the network wants it."""
+        return batch.to(self.device, torch.float32, memory_format=self.memory_format)
+
+    def _digest(self) -> str:
         choices = {
             "architecture": self.architecture,
             "preprocessing": self.preprocessing.to_dict(),
@@ -287,30 +323,13 @@ class Backbone:
             digest.update(tensor.cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
         return digest.hexdigest()
 
-    @property
-    def features_key(self) -> str:
-        """By what to file the vectors that this backbone gives: its fingerprint, and what computes it.
-
-        Vectors of two engines differ by rounding, so that they must not stand in for each other.
-        """
-        return self.fingerprint if self.engine == EAGER else f"{self.fingerprint}-{self.engine}"
-
-    def refresh(self) -> None:
-        """Have fingerprint and engine made anew: `network` was changed, for example by adapters."""
-        self.__dict__.pop("fingerprint", None)
-        self.__dict__.pop("_compute", None)
-
-    def __repr__(self) -> str:
-        height, width = self.preprocessing.size
-        return f"Backbone({self.name!r}, {self.depth} layers, {height} × {width} pixels)"
-
-    def _ready(self, batch: Tensor) -> Tensor:
-        """The batch where and how the network wants it."""
-        return batch.to(self.device, torch.float32, memory_format=self.memory_format)
-
-    @cached_property
-    def _compute(self) -> Engine:
+    def _engine(self) -> Engine:
         """The engine, which was seen to give what the network gives."""
+        if self._made.engine is None:
+            self._made.engine = self._made_engine()
+        return self._made.engine
+
+    def _made_engine(self) -> Engine:
         height, width = self.preprocessing.size
         noise = torch.rand(3, 3, height, width, generator=torch.Generator().manual_seed(0)) * 2 - 1
         batch = self._ready(noise)

@@ -6,9 +6,11 @@ from . import (
     metrics as metrics,
     plots as plots,
 )
-from .experiment import Experiment as Experiment, prepared as prepared, run as run
+from .experiment import Experiment as Experiment, prepared as prepared, run_tasks as run_tasks
+from .pictures import figures as figures
 from .results import Record as Record, Step as Step, find_records as find_records
 from .run_names import short_dataset as short_dataset
+from .run_spec import NO_ADAPTER as NO_ADAPTER, RunSpec as RunSpec, run as run
 from .scenarios import (
     SETTINGS as SETTINGS,
     STREAM_BATCH as STREAM_BATCH,
@@ -16,4 +18,5 @@ from .scenarios import (
     class_incremental as class_incremental,
     domain_incremental as domain_incremental,
     online as online,
+    scenario_of as scenario_of,
 )

@@ -24,8 +24,8 @@ from layup.benchmark.metrics import Band, Curve
 from layup.benchmark.results import Record
 from layup.benchmark.run_names import facts_of, labels, natural_order, short_dataset, without_seeds
 from layup.errors import InputError, MismatchError
+from layup.formats import csv_text
 from layup.registry import unknown_name
-from layup.texts import csv_text
 
 Over = Literal["seeds", "images"] | None
 
@@ -233,6 +233,26 @@ def compare(records: Iterable[Record]) -> list[Comparison]:
     return found
 
 
+def compare_to(records: Iterable[Record], against: str | None) -> list[tuple[Comparison, Group | None]]:
+    """The comparisons of records, each with the group of this label or number, if it has one.
+
+    Raises if none has.
+    """
+    parts: list[tuple[Comparison, Group | None]] = []
+    unknown: InputError | None = None
+    for found in compare(records):
+        baseline = None
+        if against is not None:
+            try:
+                baseline = found.find(against)
+            except InputError as error:
+                unknown = error
+        parts.append((found, baseline))
+    if unknown and not any(baseline for _, baseline in parts):
+        raise unknown
+    return parts
+
+
 def _compared(records: Sequence[Record], subject: str) -> Comparison:
     grouped: dict[str, dict[str, Record]] = {}
     notes = []
@@ -249,7 +269,9 @@ def _compared(records: Sequence[Record], subject: str) -> Comparison:
     names = labels([group[0].run for group in members])
     groups = [Group(name, group) for name, group in zip(names, members, strict=True)]
     if len({frozenset(map(str, group.seeds)) for group in groups}) > 1:
-        notes.append("Not all were run with the same seeds: --against compares those of the seeds in common.")
+        notes.append(
+            "Not all were run with the same seeds: differences are between those of the seeds in common."
+        )
     return Comparison(sorted(groups, key=lambda group: natural_order(group.label)), notes, subject)
 
 

@@ -1,7 +1,7 @@
 """The one loop that runs every method in every setting, and what makes it resumable.
 
-`run` is the loop: a learner is given lesson after lesson, and asked after every task. `Experiment` is a run
-that leaves records: it knows what decides the numbers, goes on where it was killed, and is not repeated.
+`run_tasks` is the loop: a learner is given lesson after lesson, and asked after every task. `Experiment` is a
+run that leaves records: it knows what decides the numbers, goes on where it was killed, and is not repeated.
 
 In its folder a finished run is one file, NAME.json. An unfinished one has a folder, unfinished/NAME, with
 the records so far and the learner as it was after the last task that they know of: a new learner is written
@@ -27,7 +27,7 @@ import torch
 
 from layup import machine, storage
 from layup.adapters import usual_adapter
-from layup.backbones import EAGER, PASSES, Backbone
+from layup.backbones import Backbone, Passes
 from layup.benchmark.methods import Learner, Method, Setup
 from layup.benchmark.metrics import per_class_accuracy
 from layup.benchmark.results import Record, Step, TaskFacts
@@ -54,11 +54,14 @@ class TaskDone:
     steps: Mapping[str, Step]
 
 
-def run(learner: Learner, scenario: Scenario, start: int = 0) -> Iterator[TaskDone]:
+def run_tasks(
+    learner: Learner, scenario: Scenario, start: int = 0, *, passes: Passes | None = None
+) -> Iterator[TaskDone]:
     """Let a learner learn task after task, and ask it after each one: the loop of every experiment.
 
     The learner is given training images that are taken back after each lesson, and asked test images, taken
-    back as well, whose labels it never sees. `start` is the first task that it has not learned yet.
+    back as well, whose labels it never sees. `start` is the first task that it has not learned yet, `passes`
+    the counter of the learner's backbone, if it has one.
 
     >>> from PIL import Image
     >>> from layup.backbones import load_backbone
@@ -67,15 +70,16 @@ def run(learner: Learner, scenario: Scenario, start: int = 0) -> Iterator[TaskDo
     >>> from layup.benchmark.scenarios import class_incremental
     >>> shades = Part([Image.new("RGB", (64, 64), name) for name in ("black", "white")], ["black", "white"])
     >>> tasks = class_incremental(Dataset("shades", ("black", "white"), shades, shades), tasks=2)
-    >>> setup = Setup(load_backbone("vit-nano"), "cil", reading={"cache": False})
-    >>> learner = method_from("nmc", {}).begin(setup)
-    >>> for done in run(learner, tasks):
-    ...     print(done.task, done.steps[""].accuracies)
-    0 [1.0, None]
-    1 [1.0, 1.0]
+    >>> backbone = load_backbone("vit-nano")
+    >>> learner = method_from("nmc", {}).begin(Setup(backbone, "cil", reading={"cache": False}))
+    >>> for done in run_tasks(learner, tasks, passes=backbone.passes):
+    ...     print(done.task, done.steps[""].accuracies, done.steps[""].forward_passes)
+    0 [1.0, None] 2
+    1 [1.0, 1.0] 3
     """
+    passes = passes or Passes()
     for task in range(start, len(scenario.tasks)):
-        reading, training = PASSES.reading, PASSES.training
+        before = replace(passes)
         began = time.perf_counter()
         for lesson in scenario.lessons(task):
             learner.learn(lesson.images, lesson.labels)
@@ -91,8 +95,8 @@ def run(learner: Learner, scenario: Scenario, start: int = 0) -> Iterator[TaskDo
                 chosen=report.chosen,
                 learn_seconds=learned - began,
                 predict_seconds=answered - learned,
-                forward_passes=PASSES.reading - reading,
-                training_passes=PASSES.training - training,
+                forward_passes=passes.reading - before.reading,
+                training_passes=passes.training - before.training,
                 peak_memory=machine.peak_memory(),
                 state_bytes=report.state_bytes,
                 shared_by=len(answers),
@@ -139,7 +143,8 @@ class Experiment:
         if session is not None and scenario.setting == "ocl":
             raise InputError(
                 "A backbone cannot be adapted in the online setting: that takes several passes over the "
-                "first task, and a stream has but one. Leave --adapt out, or use the setting 'cil'."
+                "first task, and a stream has but one. Leave the adapter out, or use the setting 'cil'.",
+                about="adapter",
             )
         if session is not None and isinstance(session.adapter, str):
             session = replace(session, adapter=usual_adapter(backbone.network))
@@ -189,8 +194,7 @@ class Experiment:
                 "name": self.backbone.name,
                 "fingerprint": self.backbone.fingerprint,
                 "pixels": list(self.backbone.preprocessing.size),
-                # Not of the usual one: records from before there were others stay in force.
-                **({} if self.backbone.engine == EAGER else {"engine": self.backbone.engine}),
+                "engine": self.backbone.engine,
             },
             "adapter": None if self.session is None else self.session.to_dict(),
             "preset": self.preset,
@@ -256,12 +260,13 @@ class Experiment:
             if self.forecast is not None:
                 require(self.forecast, "This run")
             storage.make_folder(place)
-            records, learner = self._resumed(place)
+            backbone = self.backbone.counted()
+            records, learner = self._resumed(place, backbone)
             machine.reset_peak_memory()
             start = len(next(iter(records.values())).steps)
             if start:
                 yield records
-            for event in run(learner, self.scenario, start):
+            for event in run_tasks(learner, self.scenario, start, passes=backbone.passes):
                 records = {name: self._extended(record, name, event) for name, record in records.items()}
                 self._keep(place, learner, records)
                 yield records
@@ -291,10 +296,10 @@ class Experiment:
             if other != file:
                 storage.delete(other)
 
-    def _resumed(self, place: Path) -> tuple[dict[str, Record], Learner]:
+    def _resumed(self, place: Path, backbone: Backbone) -> tuple[dict[str, Record], Learner]:
         """The records and the learner as an earlier run has left them, or both blank."""
         file = place / PROGRESS
-        setup = replace(self.setup, scratch=place / LESSON)
+        setup = replace(self.setup, backbone=backbone, scratch=place / LESSON)
         if file.exists():
             try:
                 progress = json.loads(file.read_text("utf-8"))
@@ -305,13 +310,13 @@ class Experiment:
             except (ValueError, TypeError, KeyError, RecursionError, LayupError) as error:
                 why = str(error).rstrip(".") if isinstance(error, LayupError) else f"{PROGRESS} is damaged"
                 raise DamagedFileError(
-                    f"The unfinished run in '{place}' cannot go on: {why}. Give --again to begin anew."
+                    f"The unfinished run in '{place}' cannot go on: {why}. Begin it anew.", about="again"
                 ) from error
         return dict(self.blank), self.method.begin(setup)
 
 
 def prepared(backbone: Backbone, preset: str) -> Backbone:
-    """The backbone, which makes images ready as the preset says from now on.
+    """The backbone with images made ready as the preset says; the given one stays as it is.
 
     >>> from layup.backbones import load_backbone
     >>> prepared(load_backbone("vit-nano"), "paper").preprocessing.crop
@@ -319,9 +324,8 @@ def prepared(backbone: Backbone, preset: str) -> Backbone:
     """
     if preset not in PRESETS:
         raise unknown_name("preset", preset, PRESETS)
-    backbone.preprocessing = preprocessed(backbone.preprocessing, PRESETS[preset]["preprocessing"])
-    backbone.refresh()
-    return backbone
+    preprocessing = preprocessed(backbone.preprocessing, PRESETS[preset]["preprocessing"])
+    return backbone.with_preprocessing(preprocessing)
 
 
 def _without_folders(name: str) -> str:

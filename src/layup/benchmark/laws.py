@@ -1,9 +1,9 @@
 """The laws that every learner obeys, each in one sentence, to be checked on any method, also one of your own.
 
-A law is a function of a method, what it works with, and a small world of real images; it raises `LawBroken`
-if it sees the method break it. `check` checks all. A method opts out of a law in the open, by name and with a
-reason: `Method.exempt`. Two laws are about the algebra of sums, and so are checked at a given λ where the
-method has one: a λ that is searched depends on the last lesson.
+A law is a function of a method, what it works with, and a small world of real images; it raises
+`LawBrokenError` if it sees the method break it. `check` checks all. A method opts out of a law in the open,
+by name and with a reason: `Method.exempt`. Two laws are about the algebra of sums, and so are checked at a
+given λ where the method has one: a λ that is searched depends on the last lesson.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ HALVINGS = 5
 NO_IMAGE = "there is no such image.png"
 
 
-class LawBroken(AssertionError):
+class LawBrokenError(AssertionError):
     """A method does what a law forbids."""
 
 
@@ -173,7 +173,7 @@ Violations: TypeAlias = Callable[[Case], Iterator[str]]
 
 @dataclass(frozen=True)
 class Law:
-    """A law, to be called with a method, a setup and a world; raises `LawBroken`.
+    """A law, to be called with a method, a setup and a world; raises `LawBrokenError`.
 
     several: whether it is about several lessons, and says nothing of a method that learns all at once.
     for_all: whether no method may opt out of it.
@@ -191,7 +191,7 @@ class Law:
     def judge(self, case: Case) -> None:
         """Raise at the first violation."""
         for seen in self.violations(case):
-            raise LawBroken(f"The method {case.method.name!r} breaks the law {self.name!r}: {seen}.")
+            raise LawBrokenError(f"The method {case.method.name!r} breaks the law {self.name!r}: {seen}.")
 
 
 LAWS: dict[str, Law] = {}
@@ -199,7 +199,7 @@ LAWS: dict[str, Law] = {}
 
 
 def check(method: Method, setup: Setup, world: World) -> None:
-    """Check all laws but those that the method opts out of; raises `LawBroken` at the first that is broken.
+    """Check all laws but those that the method opts out of; the first that is broken is a `LawBrokenError`.
 
     Costs some twenty times what it takes to learn the world's lessons. docs/laws.md has an example.
     """

@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from layup import schema, storage
 from layup.benchmark.metrics import summary
 from layup.errors import DamagedFileError, InputError, NewerFormatError, StorageError
-from layup.texts import brief, json_text
+from layup.formats import brief, json_text
 
 logger = logging.getLogger(__name__)
 

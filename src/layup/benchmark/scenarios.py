@@ -24,6 +24,18 @@ from layup.sampling import sample
 
 SETTINGS = ("cil", "dil", "ocl")
 STREAM_BATCH = 10
+SHUFFLED = "shuffled"
+
+KNOWN_TO = {
+    "tasks": SETTINGS,
+    "first": ("cil", "ocl"),
+    "uneven": ("cil", "ocl"),
+    "shuffled": ("cil", "ocl"),
+    "order": ("dil",),
+    "batch": ("ocl",),
+    "per_class": SETTINGS,
+}
+"""Which settings know which choice."""
 
 Places = NDArray[np.int64]
 
@@ -155,6 +167,43 @@ class Scenario:
         return tasks
 
 
+def usual_setting(dataset: Dataset) -> str:
+    """New domains where there are some, or else new classes."""
+    return "dil" if dataset.domains else "cil"
+
+
+def scenario_of(dataset: Dataset, setting: str | None = None, seed: int = 1993, **choices: Any) -> Scenario:
+    """The scenario of a setting, by default the usual one of the dataset, with the choices that it knows.
+
+    Choices are those of `class_incremental` and `online`, and the `order` of domains: "shuffled", or their
+    names, in which order the dataset must have them already. What is None is left open.
+
+    >>> from layup.benchmark.datasets import load_dataset
+    >>> scenario_of(load_dataset("digits"), tasks=2, batch=5)
+    Traceback (most recent call last):
+    layup.errors.InputError: batch is for 'ocl', and the setting is 'cil'. Leave it out.
+    """
+    setting = setting or usual_setting(dataset)
+    if setting not in SETTINGS:
+        raise unknown_name("setting", setting, SETTINGS)
+    given = {name: value for name, value in choices.items() if value is not None}
+    for name in given:
+        if setting not in KNOWN_TO[name]:
+            of = " and ".join(map(repr, KNOWN_TO[name]))
+            raise InputError(f"{name} is for {of}, and the setting is {setting!r}. Leave it out.", about=name)
+    if setting != "dil":
+        return (online if setting == "ocl" else class_incremental)(dataset, seed=seed, **given)
+    tasks, order = given.pop("tasks", None), given.pop("order", None)
+    scenario = domain_incremental(dataset, seed, shuffled=order == SHUFFLED, **given)
+    if tasks not in (None, len(scenario.tasks)):
+        raise InputError(
+            f"In the setting 'dil' each of {len(scenario.tasks)} domains is a task, so that there cannot be "
+            f"{tasks} tasks. Leave their number out.",
+            about="tasks",
+        )
+    return scenario
+
+
 def class_incremental(
     dataset: Dataset,
     tasks: int | None = None,
@@ -268,7 +317,7 @@ def domain_incremental(
         present = set(labels[places].tolist())
         names = tuple(name for name in dataset.classes if name in present)
         cut.append(Task(domain, names, places, np.flatnonzero(test == domain)))
-    choices = {"order": "shuffled" if shuffled else ",".join(domains), "per_class": per_class}
+    choices = {"order": SHUFFLED if shuffled else ",".join(domains), "per_class": per_class}
     return Scenario("dil", dataset, dataset.classes, tuple(cut), seed, choices)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -50,6 +50,29 @@ def layup(
     """Only for the options; the text of the help is given above."""
 
 
+OPTIONS = {"adapter": "--adapt", "shuffled": "--shuffle"}
+"""Options that are not called as the argument that they set."""
+
+
+def option_of(argument: str) -> str:
+    """The option that sets an argument.
+
+    >>> option_of("learning_rate"), option_of("adapter")
+    ('--learning-rate', '--adapt')
+    """
+    return OPTIONS.get(argument, f"--{argument.replace('_', '-')}")
+
+
+def _hint(error: LayupError) -> str:
+    """A sentence that names the option which an error is about, if this command has it."""
+    command: Any = typer.main.get_command(app)
+    for word in sys.argv[1:]:
+        command = getattr(command, "commands", {}).get(word, command)
+    option = option_of(error.about or "")
+    known = {each for parameter in command.params for each in parameter.opts}
+    return f" The option is {option}." if option in known else ""
+
+
 def main() -> None:
     """Run a command; every foreseen failure is a sentence and a non-zero exit code."""
     for stream in (sys.stdout, sys.stderr):
@@ -61,7 +84,7 @@ def main() -> None:
     try:
         app()
     except LayupError as error:
-        console.fail(str(error))
+        console.fail(f"{error}{_hint(error)}")
         sys.exit(1)
     except OSError as error:
         console.fail(f"{error.strerror or error}: {error.filename or 'a file or pipe'}")

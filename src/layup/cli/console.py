@@ -19,10 +19,15 @@ from rich.table import Table as Drawn
 from rich.text import Text
 
 from layup import memory
-from layup.memory import size_of as size_of  # others say so too
+from layup.formats import (
+    csv_text,
+    json_text,
+    printable_lines,
+    size_of,
+    whole_percent,
+)
 from layup.progress import screen, shown
 from layup.tables import Table, to_rich
-from layup.texts import csv_text, json_text, printable_lines
 
 if TYPE_CHECKING:
     from layup.benchmark import Record
@@ -234,7 +239,7 @@ def share(k: int, depth: int) -> str:
     >>> share(6, 17)
     '6 of 17 layers (35 %)'
     """
-    return f"{k} of {depth} layers ({k / depth:.0%})".replace("%", " %")
+    return f"{k} of {depth} layers ({whole_percent(k / depth)})"
 
 
 def adaptation(adapted: Mapping[str, Any], picture: Path) -> None:

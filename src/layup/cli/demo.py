@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layup.backbones import load_backbone
-from layup.benchmark import Scenario, class_incremental, run
+from layup.benchmark import Scenario, class_incremental, run_tasks
 from layup.benchmark.datasets import load_dataset
 from layup.benchmark.methods import ONLY, ModelLearner
 from layup.benchmark.metrics import average_accuracy
@@ -61,7 +61,7 @@ def demo_models() -> dict[str, ImageModel]:
 
 def run_demo(models: dict[str, ImageModel], scenario: Scenario) -> Iterator[tuple[str, float]]:
     """Learn task after task; each time, every method's name and average accuracy on all tasks so far."""
-    loops = {name: run(ModelLearner(model), scenario) for name, model in models.items()}
+    loops = {name: run_tasks(ModelLearner(model), scenario) for name, model in models.items()}
     for _ in scenario.tasks:
         for name, loop in loops.items():
             accuracies = next(loop).steps[ONLY].accuracies

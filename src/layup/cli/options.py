@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -38,13 +40,36 @@ def first_session(adapt: str | None, **options: Any) -> FirstSession | None:
     """What the options ask for, in the first place whether at all."""
     from layup.tuning import FirstSession
 
-    given = {name: value for name, value in options.items() if value is not None}
+    values = given(options)
     if adapt is not None:
-        return FirstSession(adapt, **given)
-    if given:
-        option = next(iter(given)).replace("_", "-")
+        return FirstSession(adapt, **values)
+    if values:
+        option = next(iter(values)).replace("_", "-")
         raise InputError(f"--{option} says how to tune the network: it needs --adapt.")
     return None
+
+
+def given(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Those that were given."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def option_values(written: Iterable[str]) -> dict[str, Any]:
+    """Options of a method that somebody has written as NAME=VALUE.
+
+    >>> option_values(["width=2000", "learning-rate=0.1", "lam=gcv"])
+    {'width': 2000, 'learning_rate': 0.1, 'lam': 'gcv'}
+    """
+    values: dict[str, Any] = {}
+    for text in written:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise InputError(f"{text!r} is no option of a method. Write NAME=VALUE, such as epochs=5.")
+        try:
+            values[name.strip().replace("-", "_")] = json.loads(value)
+        except ValueError:
+            values[name.strip().replace("-", "_")] = value.strip()  # a word
+    return values
 
 
 def number_or_rule(text: str | None) -> float | str | None:

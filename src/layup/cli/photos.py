@@ -23,6 +23,7 @@ from layup.cli.options import (
     number_or_rule,
 )
 from layup.errors import InputError, StorageError
+from layup.formats import duration, size_of
 
 if TYPE_CHECKING:
     from layup.backbones import Backbone
@@ -344,7 +345,7 @@ def cache(context: typer.Context) -> None:
     console.facts(
         {
             "file": stats.path,
-            "size": f"{console.size_of(stats.bytes)} of at most {console.size_of(stats.limit)}",
+            "size": f"{size_of(stats.bytes)} of at most {size_of(stats.limit)}",
             "images": f"{stats.entries:,}",
         }
     )
@@ -358,8 +359,8 @@ def clear() -> None:
     store = FeatureCache()
     freed = store.clear()
     if left := store.stats().bytes:
-        raise StorageError(f"'{store.path}' could not be deleted: {console.size_of(left)} are left in it.")
-    console.say(f"Freed {console.size_of(freed)}.")
+        raise StorageError(f"'{store.path}' could not be deleted: {size_of(left)} are left in it.")
+    console.say(f"Freed {size_of(freed)}.")
 
 
 @app.command()
@@ -394,7 +395,7 @@ def demo(
     plots.curves(picture, series, "Ten digits, learned two at a time", "average accuracy")
     models[list(models)[-1]].save(model)
     examples = save_examples(out / "images", digits_tasks()[0])
-    console.say(f"Done in {time.monotonic() - started:.0f} s. Picture: {picture}. Model: {model}. Try:")
+    console.say(f"Done in {duration(time.monotonic() - started)}. Picture: {picture}. Model: {model}. Try:")
     console.say(f"  layup predict {model} {examples[0].parent}")
 
 

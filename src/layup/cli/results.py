@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,10 +14,10 @@ from layup.cli import console
 from layup.cli.app import app
 from layup.cli.options import AsJson
 from layup.errors import InputError
+from layup.formats import DASH, size_of
 from layup.registry import unknown_name
 
 if TYPE_CHECKING:
-    from layup.benchmark import Record
     from layup.benchmark.comparison import Comparison, Difference, Group, Measured
 
 STDOUT = Path("-")
@@ -64,6 +63,11 @@ class Format(StrEnum):
     svg = "svg"
     both = "both"
 
+    @property
+    def endings(self) -> list[str]:
+        """Of the files."""
+        return ["png", "svg"] if self is Format.both else [self.value]
+
 
 @app.command()
 def compare(
@@ -103,7 +107,7 @@ def compare(
     for name in metric or ():
         if name not in comparison.METRICS:
             raise unknown_name("metric", name, comparison.METRICS)
-    parts = _parts(find_records(results), against)
+    parts = comparison.compare_to(find_records(results), against)
     if as_json or csv is not None:
         names = tuple(metric or comparison.METRICS)
         rows = [row for found, baseline in parts for row in comparison.to_json(found, names, baseline)]
@@ -143,91 +147,14 @@ def plot(
     each class is compared to that of the first (or --against); of a single one,
     the end is compared to when the class was new.
     """
-    from layup.benchmark import find_records
+    from layup.benchmark import comparison, figures, find_records
 
-    parts = _parts(find_records(results), against)
-    folders = [out / name for name in _file_names(found.subject for found, _ in parts)]
-    for (found, baseline), folder in zip(parts, folders if len(parts) > 1 else [out], strict=True):
-        storage.make_folder(folder)
-        for name, draw in _pictures(found, baseline or found.groups[0]):
-            for ending in ("png", "svg") if form is Format.both else (form.value,):
-                path = folder / f"{name}.{ending}"
-                draw(path)
-                console.say(str(path))
+    records = find_records(results)
+    for path in figures(records, out, against=against, formats=form.endings):
+        console.say(str(path))
+    for found in comparison.compare(records):
         for note in found.notes:
             console.remark(note)
-
-
-def _parts(records: Sequence[Record], against: str | None) -> list[tuple[Comparison, Group | None]]:
-    """The comparison within each dataset and setting, and its baseline, if it has one of that label."""
-    from layup.benchmark.comparison import compare
-
-    parts: list[tuple[Comparison, Group | None]] = []
-    unknown: InputError | None = None
-    for found in compare(records):
-        baseline = None
-        if against is not None:
-            try:
-                baseline = found.find(against)
-            except InputError as error:
-                unknown = error
-        parts.append((found, baseline))
-    if unknown and not any(baseline for _, baseline in parts):
-        raise unknown
-    return parts
-
-
-def _pictures(found: Comparison, baseline: Group) -> Iterator[tuple[str, Callable[[Path], None]]]:
-    """The name of each picture, and what draws it to a path."""
-    from layup.benchmark import plots
-    from layup.benchmark.comparison import accuracy_curve, forgetting_curve, over_all_curve
-
-    groups = found.groups
-    curves = {"average accuracy Aₜ": accuracy_curve, "forgetting Fₜ": forgetting_curve}
-    if any(group.run.get("setting") == "dil" for group in groups):
-        curves["mean accuracy of all domains"] = over_all_curve
-    panels = {what: {group.label: group.curve(of) for group in groups} for what, of in curves.items()}
-    yield "over-tasks", partial(plots.over_tasks, panels=panels, title=found.subject)
-    names = _file_names(group.label for group in groups)
-    for group, name in zip(groups, names, strict=True):
-        labels, table = group.confusion()
-        learned = labels == group.records[0].class_order and group.run.get("setting") != "dil"
-        order = (
-            "of learning"
-            if learned
-            else "of the dataset"
-            if labels == group.records[0].class_order
-            else "of names"
-        )
-        title = f"{group.label}, after the last task; classes in the order {order}"
-        yield f"confusion-{name}", partial(plots.confusion_matrix, labels=labels, table=table, title=title)
-    base = names[groups.index(baseline)]
-    ends = baseline.per_class()
-    if len(groups) == 1:
-        title = f"{baseline.label}: from when a class was new to the end"
-        first = baseline.per_class(first=True)
-        yield f"per-class-{base}", partial(plots.per_class_change, before=first, after=ends, title=title)
-    for group, name in zip(groups, names, strict=True):
-        after = group.per_class()
-        if group is not baseline and ends.keys() & after.keys():  # not those of other data
-            title = f"{group.label}, compared to {baseline.label}"
-            draw = partial(plots.per_class_change, before=ends, after=after, title=title)
-            yield f"per-class-{name}-vs-{base}", draw
-
-
-def _file_names(labels: Iterable[str]) -> list[str]:
-    """A file name for each label, all different; also where upper and lower case are the same.
-
-    >>> _file_names(["layup k=6", "nmc/a", "nmc a", "NMC a"])
-    ['layup-k=6', 'nmc-a', 'nmc-a-2', 'NMC-a-3']
-    """
-    found: list[str] = []
-    seen: dict[str, int] = {}
-    for label in labels:
-        name = "".join(letter if letter.isalnum() or letter in "-_.=" else "-" for letter in label)
-        count = seen[name.lower()] = seen.get(name.lower(), 0) + 1
-        found.append(name if count == 1 else f"{name}-{count}")
-    return found
 
 
 def _table(found: Comparison, names: Sequence[str], baseline: Group | None) -> set[str]:
@@ -281,9 +208,9 @@ def _number(name: str, value: Measured) -> str:
     from layup.benchmark.comparison import COSTS
 
     if value.mean is None:
-        return "–"
+        return DASH
     if name.endswith(("_bytes", "_memory")):
-        return console.size_of(value.mean)
+        return size_of(value.mean)
     if name.endswith("seconds"):
         return f"{value.mean:,.1f}" if value.mean < 100 else f"{value.mean:,.0f}"
     if name in COSTS:

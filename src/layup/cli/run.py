@@ -3,37 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from layup.benchmark import SETTINGS, Scenario, class_incremental, domain_incremental, online
 from layup.cli import console
 from layup.cli.app import app
-from layup.cli.options import Engine, NoCache, Weights, Workers, first_session, number_or_rule
+from layup.cli.options import Engine, NoCache, Weights, Workers, given, number_or_rule, option_values
 from layup.errors import InputError
-from layup.registry import unknown_name
+from layup.formats import size_of
 
 if TYPE_CHECKING:
     from layup.benchmark import Experiment, Record
-    from layup.benchmark.datasets import Dataset
     from layup.features import Reading
-
-SHUFFLED = "shuffled"
-WITH_SESSION = "+fsa"
-NO_SESSION = "none"
-CLASSES = ("cil", "ocl")
-KNOWN_TO = {
-    "tasks": SETTINGS,
-    "first": CLASSES,
-    "uneven": CLASSES,
-    "shuffle": CLASSES,
-    "order": ("dil",),
-    "batch": ("ocl",),
-    "per_class": SETTINGS,
-}
-"""Which settings know which option."""
 
 
 @app.command()
@@ -146,88 +131,46 @@ def run(
     layup compare results/                           a table
     layup plot results/                              pictures
     """
-    from layup.backbones import EAGER, load_backbone
-    from layup.benchmark import Experiment, prepared
-    from layup.benchmark.datasets import load_dataset
-    from layup.benchmark.methods import DepthsMethod, method_class
+    from layup.backbones import EAGER
+    from layup.benchmark import RunSpec
 
-    if method.endswith(WITH_SESSION):
-        method, adapt = method.removesuffix(WITH_SESSION), adapt or "auto"
-    kind = method_class(method)
     depths = None if k is None else _numbers(k, "--k", "6 or 1,6 or 1-12")
-    options: dict[str, Any] = {"k": depths and depths[0], "lam": number_or_rule(lam), "balance": balance}
-    tuning: dict[str, Any] = {"epochs": epochs, "learning_rate": learning_rate}
-    if tuning.keys() <= {*kind.option_names()}:  # it trains itself, and so needs no session
-        options, tuning = {**options, **tuning}, {}
-    given = {name: value for name, value in options.items() if value is not None}
-    given |= kind.option_values(option or [])
-    chosen = kind.with_options(given)
-    if depths and len(depths) > 1:
-        if method != "layup":
-            raise InputError(f"Several --k at once are for the method 'layup', not for {method!r}. Give one.")
-        chosen = DepthsMethod.with_options(
-            {"depths": tuple(depths), **{n: v for n, v in given.items() if n != "k"}}
-        )
-    domains = None if order in (None, SHUFFLED) else [name.strip() for name in str(order).split(",")]
-    loaded = load_dataset(dataset, data, seed=split_seed, order=domains)
-    if sample is not None:
-        loaded = loaded.sampled(*_sizes(sample))
-    read_by = load_backbone(backbone, weights=weights, input_size=input_size, engine=engine or EAGER)
-    network = prepared(read_by, preset)
-    wishes = {
-        "tasks": tasks,
-        "first": first,
-        "uneven": uneven,
-        "shuffle": shuffle,
-        "order": order,
-        "batch": batch,
-        "per_class": per_class,
-    }
-    for number in _numbers(seed, "--seed", "1993 or 1993-1995"):
-        scenario = _scenario(loaded, setting, number, preset, wishes)
-        usual = "auto" if kind.adapts and scenario.setting != "ocl" else NO_SESSION
-        adapter = adapt or usual
-        session = first_session(
-            None if adapter == NO_SESSION else adapter,
-            preset=None if adapter == NO_SESSION else preset,
-            seed=number if adapter != NO_SESSION and adapter_seed is None else adapter_seed,
-            **tuning,
-        )
-        reading: Reading = {"cache": not no_cache, "workers": workers}
-        _show(Experiment(scenario, chosen, network, out, session, preset, reading), again)
-
-
-def _scenario(
-    dataset: Dataset, setting: str | None, seed: int, preset: str, wishes: dict[str, Any]
-) -> Scenario:
-    """The tasks that the options ask for; wishes that the setting does not know are refused."""
-    setting = setting or ("dil" if dataset.domains else "cil")
-    if setting not in SETTINGS:
-        raise unknown_name("setting", setting, SETTINGS)
-    given = {name: value for name, value in wishes.items() if value is not None}
-    for name in given:
-        if setting not in KNOWN_TO[name]:
-            of = " and ".join(map(repr, KNOWN_TO[name]))
-            raise InputError(f"--{name} is for {of}, and the setting is {setting!r}. Leave it out.")
-    if setting == "dil":
-        tasks, order = given.pop("tasks", None), given.pop("order", None)
-        scenario = domain_incremental(dataset, seed, shuffled=order == SHUFFLED, **given)
-        if tasks not in (None, len(scenario.tasks)):
-            raise InputError(
-                f"In the setting 'dil' each of {len(scenario.tasks)} domains is a task. Leave --tasks out."
-            )
-        return scenario
-    if "shuffle" in given or preset == "official":  # the authors' code always shuffles, VTAB too
-        given["shuffled"] = given.pop("shuffle", True)
-    return (online if setting == "ocl" else class_incremental)(dataset, seed=seed, **given)
+    own = {"k": depths, "lam": number_or_rule(lam), "balance": balance}
+    spec = RunSpec(
+        dataset,
+        setting=setting,
+        method=method,
+        options={**given(own), **option_values(option or [])},
+        backbone=backbone,
+        weights=weights,
+        input_size=input_size,
+        engine=engine or EAGER,
+        adapter=adapt,
+        session=given({"seed": adapter_seed}),
+        preset=preset,
+        tasks=tasks,
+        first=first,
+        uneven=uneven,
+        shuffled=shuffle,
+        batch=batch,
+        per_class=per_class,
+        order=order if order in (None, "shuffled") else [name.strip() for name in order.split(",")],
+        sample=None if sample is None else _sizes(sample),
+        split_seed=split_seed,
+        data=data,
+    ).trained(epochs=epochs, learning_rate=learning_rate)
+    specs = [replace(spec, seed=number) for number in _numbers(seed, "--seed", "1993 or 1993-1995")]
+    spec.load_method()  # what it does not know is refused before anything is loaded
+    loaded, network = spec.load_dataset(), spec.load_backbone()
+    reading: Reading = {"cache": not no_cache, "workers": workers}
+    for each in specs:
+        _show(each.resolve(out, reading=reading, dataset=loaded, backbone=network), again)
 
 
 def _show(experiment: Experiment, again: bool) -> None:
     """Run, with a table that grows, and say what came out."""
+    from layup.benchmark import run as run_experiment
     from layup.benchmark.comparison import authors_passes
-
-    def on_wait(holder: str) -> None:
-        console.remark(f"Waiting: this very run is done by {holder} …")
 
     done = None if again else experiment.finished()
     if done:
@@ -238,22 +181,27 @@ def _show(experiment: Experiment, again: bool) -> None:
     _warn_of_small_cache(experiment)
     if experiment.forecast is not None:
         console.forecast(experiment.forecast)
-    scenario = experiment.scenario
-    variants = list(experiment.blank)
-    method = next(iter(experiment.blank.values())).run["method"]
+    scenario, variants = experiment.scenario, list(experiment.blank)
+    method = experiment.blank[variants[0]].run["method"]
     title = f"{scenario.dataset.name}, {scenario.setting}, {method}, seed {scenario.seed}"
     names = [f"A_t, k = {name}" if name else "A_t" for name in variants]
     extra = ["F_t", "λ"] if len(variants) == 1 else []
     columns = ["task", "images", *names, *extra, "learn s", "predict s", "passes"]
-    shown = 0
-    records: dict[str, Record] = {}
+    shown: list[list[str]] = []
     with console.live_table(title, columns, len(scenario.tasks)) as (add_row, advance):
-        for records in experiment.go(again=again, on_wait=on_wait):
-            while shown < len(next(iter(records.values())).steps):
-                add_row(*_row(records, shown))
+
+        def on_task(records: Mapping[str, Record]) -> None:
+            while len(shown) < len(records[variants[0]].steps):
+                shown.append(_row(records, len(shown)))
+                add_row(*shown[-1])
                 advance()
-                shown += 1
-    console.measured(records, experiment.paths, authors_passes(next(iter(records.values()))))
+
+        records = run_experiment(experiment, again=again, progress=False, on_task=on_task, on_wait=_waiting)
+    console.measured(dict(zip(variants, records, strict=True)), experiment.paths, authors_passes(records[0]))
+
+
+def _waiting(holder: str) -> None:
+    console.remark(f"Waiting: this very run is done by {holder} …")
 
 
 def _warn_of_small_cache(experiment: Experiment) -> None:
@@ -268,13 +216,13 @@ def _warn_of_small_cache(experiment: Experiment) -> None:
     limit = FeatureCache().limit_bytes
     if needed > 0.9 * limit:  # it makes room before it is full
         console.remark(
-            f"The features of {images:,} images take {console.size_of(needed)}, and the cache may hold "
-            f"{console.size_of(limit)}: images will pass the network more than once. "
+            f"The features of {images:,} images take {size_of(needed)}, and the cache may hold "
+            f"{size_of(limit)}: images will pass the network more than once. "
             "The variable LAYUP_CACHE_LIMIT sets how much it may hold, such as 50GB."
         )
 
 
-def _row(records: dict[str, Record], task: int) -> list[str]:
+def _row(records: Mapping[str, Record], task: int) -> list[str]:
     from layup.benchmark.metrics import average_accuracy_curve, forgetting_curve
 
     first = next(iter(records.values()))

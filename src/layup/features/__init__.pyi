@@ -1,12 +1,14 @@
 from .cache import FeatureCache as FeatureCache, NoCache as NoCache
 from .extract import (
-    BadImage as BadImage,
     Extractor as Extractor,
     FeatureSource as FeatureSource,
     Reading as Reading,
     Rows as Rows,
-    Survey as Survey,
     extractor_of as extractor_of,
+)
+from .reader import (
+    BadImage as BadImage,
+    Survey as Survey,
     in_batches as in_batches,
     read_ahead as read_ahead,
     survey as survey,

@@ -34,7 +34,7 @@ DEFAULT_LIMIT = "10GB"
 SECONDS_TO_WAIT = 30
 SECONDS_BETWEEN_MARKS = 3600  # a use is noted at most so often: else every read would have to write
 PRIVATE = 0o600
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 1
 # Two tables: to mark an entry as used must not rewrite its vector, which fills many pages.
 TABLES = [
     "CREATE TABLE entries (id INTEGER PRIMARY KEY, digest BLOB, fingerprint TEXT, bytes INTEGER, "

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layup.errors import StorageError
-from layup.memory import SPOOL, size_of
+from layup.formats import size_of
+from layup.memory import SPOOL
 
 
 class Spool:

@@ -274,7 +274,8 @@ class ImageModel:
             raise MismatchError(
                 f"These models share {shared.total()} of their batches, which would count twice. Give a "
                 "model of just these as the base, such as the one from which both were grown: "
-                "merge(other, base=…)."
+                "merge(other, base=…).",
+                about="base",
             )
         self.classifier_.adopt_merged(sums, other.classifier_)
         self.batches += (theirs - shared).elements()

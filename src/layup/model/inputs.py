@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from unicodedata import normalize
 
 from layup.errors import InputError
+from layup.formats import has_controls
 from layup.images import ImageSource, is_encoded, require_one_label_each
-from layup.texts import has_controls
 
 
 def listed(images: Iterable[ImageSource]) -> Sequence[ImageSource]:

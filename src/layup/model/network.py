@@ -14,9 +14,9 @@ from layup.adapters import AdaptedBackbone, reattached
 from layup.backbones import Backbone, elsewhere, load_backbone
 from layup.errors import ConsentError, MismatchError
 from layup.features import Reading
+from layup.formats import brief
 from layup.images import ImageSource
 from layup.model.turns import Turn, in_turn
-from layup.texts import brief
 from layup.tuning import FirstSession, adapt
 
 
@@ -159,7 +159,7 @@ def _followed(origin: Origin) -> Backbone:
         raise ConsentError(
             f"The model '{origin.file}' asks for {brief(source)}, to be its backbone "
             f"{brief(repr(spec['name']))}. A stranger's file can ask for anything. If you know where it "
-            "comes from, allow it with allow_backbone=True (--allow-backbone), or name your own copy "
-            "with weights=… (--weights)."
+            "comes from, allow it with allow_backbone=True, or name your own copy with weights=….",
+            about="allow_backbone",
         )
     return load_backbone(**spec, local_only=not origin.allowed)

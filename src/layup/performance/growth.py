@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from layup.benchmark.plots import Trend
+from layup.formats import seconds, size_of
 from layup.performance.point import Point, Size, measured_apart
-from layup.performance.report import Report, seconds, size_in_bytes
+from layup.performance.report import Report
 from layup.progress import progress_bar
 
 LIMIT = 24e9
@@ -133,7 +134,7 @@ def report(rows: Sequence[GrowthRow]) -> Report:
             f"{row.at[0]:,}, {row.at[-1]:,}",
             f"{seconds(row.seconds[0])}, {seconds(row.seconds[-1])}",
             f"{row.time_slope:.2f}",
-            f"{size_in_bytes(row.memory[0])}, {size_in_bytes(row.memory[-1])}",
+            f"{size_of(row.memory[0])}, {size_of(row.memory[-1])}",
             f"{row.memory_slope:.2f}",
             "no growth seen" if row.ends_at is None else f"{row.ends_at:,.0f}",
         ]

@@ -12,35 +12,21 @@ from pathlib import Path
 
 import numpy as np
 
-from layup.backbones import PASSES, Backbone
-from layup.benchmark import Scenario, run
-from layup.benchmark.datasets import Dataset, Part, load_dataset
-from layup.benchmark.methods import ONLY, Learner, Method, Report, Setup
+from layup.backbones import Backbone
+from layup.benchmark import Experiment, RunSpec, Scenario, run_tasks
+from layup.benchmark.methods import ONLY, Learner, Report
 from layup.benchmark.metrics import average_accuracy
 from layup.errors import LayupError
-from layup.features import Extractor, FeatureCache, NoCache
+from layup.features import Extractor, FeatureCache, NoCache, Reading
 from layup.images import ImageSource
 from layup.performance.literal import LiteralClassifier
 
-
-def digits(per_class: int | None = None) -> Dataset:
-    """Scikit-learn's digits, which are always there; or only so many images a class, of either half.
-
-    >>> few = digits(per_class=2)
-    >>> len(few.train), len(few.test)
-    (20, 20)
-    """
-    dataset = load_dataset("digits")
-    if per_class is None:
-        return dataset
-    return replace(dataset, train=first(dataset.train, per_class), test=first(dataset.test, per_class))
+DIGITS = 10
 
 
-def first(part: Part, per_class: int) -> Part:
-    """The first so many images of each class."""
-    labels = np.array(part.labels)
-    chosen = np.concatenate([np.flatnonzero(labels == name)[:per_class] for name in np.unique(labels)])
-    return Part([part.images[place] for place in chosen], [part.labels[place] for place in chosen])
+def sampled(spec: RunSpec, per_class: int | None) -> RunSpec:
+    """The run with all images of the digits, or with so many of each, for training and for testing."""
+    return spec if per_class is None else replace(spec, sample=(DIGITS, per_class))
 
 
 class LiteralLearner(Learner):
@@ -77,19 +63,26 @@ class Outcome:
     accuracies: dict[str, float]
 
 
-def whole(learner: Learner, scenario: Scenario) -> Outcome:
+def ours(experiment: Experiment, cache: Path) -> Outcome:
+    """A run as `layup run` does it, with a cache in this folder, but without a record."""
+    backbone = experiment.backbone.counted()
+    reading: Reading = {"cache": FeatureCache(cache), "progress": False}
+    learner = experiment.method.begin(replace(experiment.setup, backbone=backbone, reading=reading))
+    return _whole(learner, experiment.scenario, backbone)
+
+
+def literal(experiment: Experiment, k: int) -> Outcome:
+    """The same tasks by the authors' protocol, with the last k layers."""
+    backbone = experiment.backbone.counted()
+    return _whole(LiteralLearner(backbone, k), experiment.scenario, backbone)
+
+
+def _whole(learner: Learner, scenario: Scenario, backbone: Backbone) -> Outcome:
     """Learn all tasks, asking after each one."""
-    before = PASSES.reading
-    for done in run(learner, scenario):
+    for done in run_tasks(learner, scenario):
         last = done
     accuracies = {
         name: average_accuracy([value for value in step.accuracies if value is not None])
         for name, step in last.steps.items()
     }
-    return Outcome(PASSES.reading - before, dict(last.answers), accuracies)
-
-
-def learner_of(method: Method, backbone: Backbone, cache: Path) -> Learner:
-    """A learner as `layup run` has it, with a cache in this folder."""
-    setup = Setup(backbone, "cil", reading={"cache": FeatureCache(cache), "progress": False})
-    return method.begin(setup)
+    return Outcome(backbone.passes.reading, dict(last.answers), accuracies)

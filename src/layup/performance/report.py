@@ -79,37 +79,6 @@ def times(ratio: Ratio) -> str:
     return f"{ratio.median:.3g}×{spread}"
 
 
-def seconds(value: float) -> str:
-    """A time in the unit that suits it.
-
-    >>> seconds(0.00123), seconds(0.5), seconds(75.3), seconds(1267.8)
-    ('1.23 ms', '500 ms', '75.3 s', '1,268 s')
-    """
-    if value >= 1000:
-        return f"{value:,.0f} s"
-    return f"{1000 * value:.3g} ms" if value < 1 else f"{value:.3g} s"
-
-
-def size_in_bytes(count: float) -> str:
-    """Bytes in the unit that suits them.
-
-    >>> size_in_bytes(169_900_000), size_in_bytes(2.4e10)
-    ('170 MB', '24 GB')
-    """
-    return f"{count / 1e9:.3g} GB" if count >= 1e9 else f"{count / 1e6:.3g} MB"
-
-
-def share(value: float | None) -> str:
-    """A share in percent, never rounded up to all; nothing where it was not measured.
-
-    >>> share(1.0), share(0.99996), share(None)
-    ('100 %', '99.99 %', '–')
-    """
-    if value is None:
-        return "–"
-    return f"{int(10_000 * value) / 100:g} %"
-
-
 def spread_note(ratio: Ratio) -> str:
     """What the brackets behind ratios are.
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 
-from layup.backbones import Backbone, load_backbone
-from layup.benchmark import Scenario, class_incremental
-from layup.benchmark.methods import ONLY, LayUPMethod
-from layup.performance.protocol import LiteralLearner, Outcome, digits, learner_of, whole
-from layup.performance.report import Report, agreement, seconds, share, spread_note, times
+from layup.benchmark import Experiment, RunSpec
+from layup.benchmark.methods import ONLY
+from layup.formats import floored_percent, seconds
+from layup.performance.protocol import literal, ours, sampled
+from layup.performance.report import Report, agreement, spread_note, times
 from layup.performance.timing import Ratio, Work, interleaved, ratio
 from layup.progress import progress_bar
 
@@ -48,35 +48,34 @@ class RunRow:
 
 
 def measure(pairs: int, backbones: Sequence[str] = BACKBONES, per_class: int | None = None) -> list[RunRow]:
-    """A row for each network, on scikit-learn's digits (or so many images a class of them)."""
-    scenario, other = (class_incremental(digits(per_class), TASKS, seed) for seed in SEEDS)
+    """A row for each network, on scikit-learn's digits (or so many images per class of them)."""
     rows = []
     with progress_bar(None, "networks") as bar:
         task = bar.add_task("Whole runs", total=len(backbones), note="")
         for name in backbones:
             bar.update(task, note=name)
-            rows.append(measured(load_backbone(name), scenario, other, pairs))
+            spec = sampled(RunSpec("digits", backbone=name, tasks=TASKS, seed=SEEDS[0]), per_class)
+            experiment = spec.resolve()
+            again = replace(spec, seed=SEEDS[1]).resolve(backbone=experiment.backbone)
+            rows.append(measured(experiment, again, pairs))
             bar.advance(task)
     return rows
 
 
-def measured(backbone: Backbone, scenario: Scenario, other: Scenario, pairs: int) -> RunRow:
-    """Their run, ours, and another of ours, in turn."""
-    method, k = LayUPMethod(), backbone.default_k
+def measured(experiment: Experiment, other: Experiment, pairs: int) -> RunRow:
+    """Their run, ours, and another of ours with the same network, in turn."""
+    backbone, scenario = experiment.backbone, experiment.scenario
+    k = backbone.default_k
     with tempfile.TemporaryDirectory() as folder:
         used, numbers = Path(folder, "used"), count()
-
-        def ours(cache: Path, tasks: Scenario) -> Outcome:
-            return whole(learner_of(method, backbone, cache), tasks)
-
-        ours(used, scenario)  # what `again` finds; and a warm-up
+        ours(experiment, used)  # what `again` finds; and a warm-up
         works = {
-            "literal": Work(lambda: whole(LiteralLearner(backbone, k), scenario)),
-            "first": Work(ours, lambda: (Path(folder, str(next(numbers))), scenario)),
-            "again": Work(ours, lambda: (used, other)),
+            "literal": Work(lambda: literal(experiment, k)),
+            "first": Work(ours, lambda: (experiment, Path(folder, str(next(numbers))))),
+            "again": Work(ours, lambda: (other, used)),
         }
         timed = interleaved(works, pairs, untimed=0)
-    literal, first, again = (timed[name].result for name in works)
+    theirs, first, again = (timed[name].result for name in works)
     return RunRow(
         backbone.name,
         k,
@@ -84,14 +83,14 @@ def measured(backbone: Backbone, scenario: Scenario, other: Scenario, pairs: int
         len(scenario.tasks),
         sum(len(task.train) for task in scenario.tasks),
         sum(len(task.test) for task in scenario.tasks),
-        literal.passes,
+        theirs.passes,
         first.passes,
         again.passes,
         ratio(timed["literal"].seconds, timed["first"].seconds),
         ratio(timed["literal"].seconds, timed["again"].seconds),
-        literal.accuracies[ONLY],
+        theirs.accuracies[ONLY],
         first.accuracies[ONLY],
-        agreement(literal.answers[ONLY], first.answers[ONLY]),
+        agreement(theirs.answers[ONLY], first.answers[ONLY]),
     )
 
 
@@ -112,7 +111,7 @@ def report(rows: Sequence[RunRow]) -> Report:
             seconds(row.again.second_seconds),
             times(row.again),
             f"{row.literal_accuracy:.3f}, {row.accuracy:.3f}",
-            share(row.as_literal),
+            floored_percent(row.as_literal),
         ]
         for row in rows
     ]

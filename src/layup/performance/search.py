@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from layup.algebra import FIRST_LAMBDA, GramStatistics, RidgeClassifier, search_lambda
+from layup.formats import floored_percent, seconds
 from layup.performance.literal import LiteralClassifier
 from layup.performance.oracle import ENOUGH, Oracle
-from layup.performance.report import Report, agreement, seconds, share, spread_note, times
+from layup.performance.report import Report, agreement, spread_note, times
 from layup.performance.sample import Labels, Population, Rows
 from layup.performance.timing import Ratio, Work, interleaved, ratio
 from layup.progress import progress_bar
@@ -208,14 +209,14 @@ def report(rows: Sequence[SearchRow]) -> Report:
                 times(row.update),
                 ", ".join(f"{lam:.3g}" for lam in lambdas),
                 f"{row.literal_accuracy:.3f}, {row.accuracy:.3f}",
-                f"{share(row.literal_as_oracle)}, {share(row.as_oracle)}",
+                f"{floored_percent(row.literal_as_oracle)}, {floored_percent(row.as_oracle)}",
             ]
         )
     notes = [
         spread_note(rows[0].search),
         "Update: search, sums and weights, from features to the first answer.",
         "Literal: 4 folds × 16 λ, each an LU solve in float32. Oracle: the same in float64"
-        + (" (not asked: --check)." if rows[0].oracle_lam is None else "."),
+        + (" (not asked)." if rows[0].oracle_lam is None else "."),
         f"Accuracy and labels: of {ASKED:,} held-out samples of all classes so far.",
     ]
     ratios: dict[str, Ratio] = {}

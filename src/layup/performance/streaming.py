@@ -9,8 +9,9 @@ import numpy as np
 import torch
 
 from layup.algebra import Floats, GramStatistics, RidgeClassifier
+from layup.formats import floored_percent, seconds
 from layup.performance.literal import LiteralClassifier
-from layup.performance.report import Report, agreement, seconds, share, spread_note, times
+from layup.performance.report import Report, agreement, spread_note, times
 from layup.performance.sample import Population
 from layup.performance.timing import Ratio, Work, interleaved, ratio
 from layup.progress import progress_bar
@@ -111,7 +112,7 @@ def report(rows: Sequence[StreamRow]) -> Report:
             *(seconds(value) for value in (row.step.first_seconds, row.step.second_seconds)),
             times(row.step),
             f"{row.error:.1e}",
-            share(row.as_fresh),
+            floored_percent(row.as_fresh),
         ]
         for row in rows
     ]

@@ -5,15 +5,16 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 
-from layup.backbones import Backbone, load_backbone
-from layup.benchmark import Scenario, class_incremental
-from layup.benchmark.methods import ONLY, DepthsMethod, LayUPMethod
-from layup.performance.protocol import LiteralLearner, Outcome, digits, learner_of, whole
-from layup.performance.report import Report, agreement, seconds, share, spread_note, times
+from layup.backbones import Backbone
+from layup.benchmark import Experiment, RunSpec
+from layup.benchmark.methods import ONLY
+from layup.formats import floored_percent, seconds
+from layup.performance.protocol import Outcome, literal, ours, sampled
+from layup.performance.report import Report, agreement, spread_note, times
 from layup.performance.runs import TASKS
 from layup.performance.timing import Ratio, Work, interleaved, ratio
 from layup.progress import progress_bar
@@ -21,6 +22,8 @@ from layup.progress import progress_bar
 DEPTHS = tuple(range(1, 13))
 BACKBONE = "vit-nano"
 """What is swept over if nothing else is asked for: its runs are short."""
+WARM_UP = 8
+"""Images per class of a run before all others: what a process does only once takes a second."""
 
 
 @dataclass(frozen=True)
@@ -46,14 +49,21 @@ class SweepRow:
 def measure(
     pairs: int, name: str = BACKBONE, tasks: int = TASKS, per_class: int | None = None
 ) -> list[SweepRow]:
-    """Two rows, on scikit-learn's digits (or so many images a class of them), with this network."""
-    backbone = load_backbone(name)
-    depths = [k for k in DEPTHS if k <= backbone.depth]
-    return measured(backbone, class_incremental(digits(per_class), tasks), depths, pairs)
+    """Two rows, on scikit-learn's digits (or so many images per class of them), with this network."""
+    spec = sampled(RunSpec("digits", backbone=name, tasks=tasks), per_class)
+    backbone = spec.load_backbone()
+    return measured(spec, backbone, [k for k in DEPTHS if k <= backbone.depth], pairs)
 
 
-def measured(backbone: Backbone, scenario: Scenario, depths: Sequence[int], pairs: int) -> list[SweepRow]:
+def measured(spec: RunSpec, backbone: Backbone, depths: Sequence[int], pairs: int) -> list[SweepRow]:
     """One run for all k, and two kinds of runs for each, in turn, after small ones that are not timed."""
+    dataset = spec.load_dataset()
+
+    def at(k: int | Sequence[int]) -> Experiment:
+        return replace(spec, options={"k": k}).resolve(dataset=dataset, backbone=backbone)
+
+    every, single = at(tuple(depths)), {k: at(k) for k in depths}
+    small = replace(sampled(spec, WARM_UP), tasks=1, options={"k": tuple(depths)}).resolve(backbone=backbone)
     with tempfile.TemporaryDirectory() as folder, progress_bar(None, "runs") as bar:
         numbers = count()
         task = bar.add_task("Sweep over k", total=pairs * (2 * len(depths) + 1), note="")
@@ -62,43 +72,39 @@ def measured(backbone: Backbone, scenario: Scenario, depths: Sequence[int], pair
             return (Path(folder, str(next(numbers))),)
 
         def sweep(cache: Path) -> Outcome:
-            found = whole(learner_of(DepthsMethod(tuple(depths)), backbone, cache), scenario)
+            found = ours(every, cache)
             bar.advance(task)
             return found
 
-        def literal() -> list[Outcome]:
+        def by_authors() -> list[Outcome]:
             found = []
             for k in depths:
-                found.append(whole(LiteralLearner(backbone, k), scenario))
+                found.append(literal(single[k], k))
                 bar.advance(task)
             return found
 
         def separate(cache: Path) -> list[Outcome]:
             found = []
             for k in depths:
-                found.append(whole(learner_of(LayUPMethod(k), backbone, cache), scenario))
+                found.append(ours(single[k], cache))
                 bar.advance(task)
             return found
 
-        warm_up = class_incremental(digits(per_class=8), 1)  # what a process does only once takes a second
-        for learner in (
-            learner_of(DepthsMethod(tuple(depths)), backbone, *empty()),
-            LiteralLearner(backbone, max(depths)),
-        ):
-            whole(learner, warm_up)
-        works = {"sweep": Work(sweep, empty), "literal": Work(literal), "layup": Work(separate, empty)}
+        ours(small, *empty())
+        literal(small, max(depths))
+        works = {"sweep": Work(sweep, empty), "literal": Work(by_authors), "layup": Work(separate, empty)}
         timed = interleaved(works, pairs, untimed=0)
-    ours = timed["sweep"]
-    answers = [ours.result.answers[str(k)] for k in depths]
+    swept = timed["sweep"]
+    answers = [swept.result.answers[str(k)] for k in depths]
     return [
         SweepRow(
             way,
             backbone.name,
             tuple(depths),
-            len(scenario.tasks),
-            ratio(timed[way].seconds, ours.seconds),
+            len(every.scenario.tasks),
+            ratio(timed[way].seconds, swept.seconds),
             sum(run.passes for run in timed[way].result),
-            ours.result.passes,
+            swept.result.passes,
             agreement(answers, [run.answers[ONLY] for run in timed[way].result]),
         )
         for way in ("literal", "layup")
@@ -116,14 +122,14 @@ def report(rows: Sequence[SweepRow]) -> Report:
             f"{row.sweep_passes:,}",
             *(seconds(value) for value in (row.faster.first_seconds, row.faster.second_seconds)),
             times(row.faster),
-            share(row.alike),
+            floored_percent(row.alike),
         ]
         for row in rows
     ]
     first = rows[0]
     depths = f"k = {first.depths[0]} … {first.depths[-1]}"
     notes = [
-        f"Ours: {depths} in one run (`layup run --k`), with an empty cache; λ is searched for every k.",
+        f"Ours: {depths} in one run, as `layup run` does it, with an empty cache; λ is searched for every k.",
         spread_note(first.faster),
     ]
     ratios = {f"{depths}: {len(row.depths)} {names[row.way]}": row.faster for row in rows}

@@ -9,11 +9,12 @@ from inspect import cleandoc
 import numpy as np
 
 from layup.benchmark.comparison import Difference
+from layup.formats import percent, points
 from layup.reproduction.characteristics import MEASURES, characteristics, correlations
 from layup.reproduction.figures import Characteristics
 from layup.reproduction.results import Place, Results, interval, seeded
 from layup.reproduction.runner import Runner, Wanted
-from layup.reproduction.shown import Shown, percent, points
+from layup.reproduction.shown import Shown
 from layup.reproduction.spec import ADAPTERS, NETWORKS, PLAIN, RULES, SEEDS, USUAL, Spec
 from layup.tables import Row, Table
 

@@ -12,13 +12,13 @@ from scipy import linalg
 
 from layup.benchmark import Record
 from layup.errors import LayupError
-from layup.memory import size_of
+from layup.formats import seconds, size_of, whole_percent
 from layup.reproduction import costs
 from layup.reproduction.config import Column
 from layup.reproduction.costs import Cost, Setup
 from layup.reproduction.results import Results
 from layup.reproduction.runner import Missing, Runner, Wanted, first_line
-from layup.reproduction.shown import Cell, Shown, whole_percent
+from layup.reproduction.shown import Cell, Shown
 from layup.reproduction.spec import PLAIN, USUAL, Spec
 from layup.tables import Row, Table
 
@@ -155,4 +155,4 @@ def _solved(rows: int, classes: int) -> str:
     right = rng.standard_normal((rows, classes))
     began = time.perf_counter()
     linalg.cho_solve(linalg.cho_factor(gram), right)
-    return f"{1000 * (time.perf_counter() - began):,.0f} ms"
+    return seconds(time.perf_counter() - began)

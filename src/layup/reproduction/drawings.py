@@ -39,6 +39,7 @@ from layup.benchmark.plots.canvas import (
     wrapped,
 )
 from layup.errors import InputError
+from layup.formats import exact_percent
 from layup.reproduction.analysis import ClassChange
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def per_layer(path: str | Path, panels: Mapping[str, Mapping[str, Sequence[float
         axes.set_xlim(longest + 0.5, 0.5)
     top = max(max(values) for values in _all(panels))
     page.panels[0].set_ylim(0, min(1.0, 1.15 * top) or 1.0)
-    page.panels[0].yaxis.set_major_formatter(FuncFormatter(_percent))
+    page.panels[0].yaxis.set_major_formatter(FuncFormatter(lambda share, _: exact_percent(share)))
     page.label_lowest("layers before the last")
     page.label_first(y_label)
     page.legend([key(i) for i in numbers.values()], numbers)
@@ -189,7 +190,7 @@ def class_shares(path: str | Path, changes: Mapping[str, ClassChange], title: st
     left.set_yticks(range(len(changes)), names, parse_math=False)
     left.set_ylim(len(changes) - 0.5, -0.5)
     left.set_xlim(0, 1)
-    left.xaxis.set_major_formatter(FuncFormatter(_percent))
+    left.xaxis.set_major_formatter(FuncFormatter(lambda share, _: exact_percent(share)))
     right.set_axisbelow(True)
     right.grid(axis="x", alpha=0.25)
     right.set_xlim(0, 1.2 * right.dataLim.x1 or 1.0)  # beside the longest bar, its number has room
@@ -261,7 +262,7 @@ def _stack(axes: Axes, place: int, change: ClassChange) -> None:
     for share, (colour, ink) in zip((change.better, change.equal, change.worse), KINDS.values(), strict=True):
         axes.barh(place, share, left=start, color=colour, height=0.68)
         if share >= ROOM:
-            at, text = (start + share / 2, place), _percent(round(share, 2))
+            at, text = (start + share / 2, place), exact_percent(round(share, 2))
             axes.annotate(text, at, color=ink, ha="center", va="center", fontsize=SMALL)
         start += share
 
@@ -330,12 +331,3 @@ def _dot(number: int, marker: str | None = None) -> dict[str, Any]:
         "linestyle": "",
         "fillstyle": "full" if number < len(SAFE_COLOURS) else "none",
     }
-
-
-def _percent(share: float, _: int | None = None) -> str:
-    """A share as a person writes it.
-
-    >>> _percent(0.3), _percent(0.125)
-    ('30 %', '12.5 %')
-    """
-    return f"{100 * share:g} %"

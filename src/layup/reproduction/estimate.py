@@ -18,7 +18,7 @@ from layup.backbones import Backbone
 from layup.benchmark import Experiment
 from layup.errors import InputError, LayupError
 from layup.features import Reading
-from layup.memory import size_of
+from layup.formats import duration, size_of
 from layup.reproduction.config import ReproductionConfig
 from layup.reproduction.plan import items_of, wanted_by
 from layup.reproduction.runner import OWN_EPOCHS, TOO_DEEP, Job, Runner, first_line
@@ -160,7 +160,7 @@ def _cells(each: Estimate) -> list[str]:
     if each.finished or each.why:
         return [each.why or "finished", "", "", ""]
     memory = "" if each.memory is None else size_of(each.memory)
-    return [f"{each.passes:,}", f"{each.training:,}", _duration(each.seconds), memory]
+    return [f"{each.passes:,}", f"{each.training:,}", duration(each.seconds), memory]
 
 
 def _in_all(found: Sequence[Estimate]) -> str:
@@ -171,17 +171,6 @@ def _in_all(found: Sequence[Estimate]) -> str:
         f"{len(open_runs)} of {len(found)} runs are to be done, {lacking} cannot be: "
         f"{sum(each.passes for each in open_runs):,} images to read, "
         f"{sum(each.training for each in open_runs):,} training passes, about "
-        f"{_duration(sum(each.seconds for each in open_runs))} on this machine, at most {size_of(memory)} "
+        f"{duration(sum(each.seconds for each in open_runs))} on this machine, at most {size_of(memory)} "
         "beside the network. A rough guess; what is in the cache need not be read again."
     )
-
-
-def _duration(seconds: float) -> str:
-    """A time as people say it.
-
-    >>> _duration(42), _duration(600), _duration(9000)
-    ('42 s', '10 min', '2.5 h')
-    """
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -12,6 +12,7 @@ import numpy as np
 from layup.benchmark import Record, metrics, plots, short_dataset
 from layup.benchmark.comparison import accuracy_curve, forgetting_curve
 from layup.benchmark.metrics import Band, Interval
+from layup.formats import DASH, percent
 from layup.reproduction import analysis, drawings
 from layup.reproduction.characteristics import (
     MEASURES,
@@ -23,10 +24,10 @@ from layup.reproduction.characteristics import (
 from layup.reproduction.config import Column
 from layup.reproduction.results import Place, Results, final_per_class
 from layup.reproduction.runner import Runner, Wanted
-from layup.reproduction.shown import Cell, Picture, Shown, percent
+from layup.reproduction.shown import Cell, Picture, Shown
 from layup.reproduction.spec import NETWORKS, USUAL, Spec
 from layup.reproduction.tables import PerNetwork
-from layup.tables import DASH, Row, Table
+from layup.tables import Row, Table
 
 
 @dataclass(frozen=True)

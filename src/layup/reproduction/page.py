@@ -16,6 +16,7 @@ from tempfile import TemporaryDirectory
 from layup.benchmark.metrics import Interval
 from layup.errors import InputError
 from layup.features import Reading
+from layup.formats import DASH, printable_lines
 from layup.reproduction.config import ReproductionConfig
 from layup.reproduction.introduction import introduction
 from layup.reproduction.paper import FOOTNOTES, SAYS
@@ -24,8 +25,7 @@ from layup.reproduction.results import Results
 from layup.reproduction.runner import RUNNING, Job, Runner
 from layup.reproduction.shown import MARKS, Cell, Picture, Shown
 from layup.storage import make_folder, write_text
-from layup.tables import DASH, Row, Table, bullets, environment, one_line, plain, to_markdown
-from layup.texts import printable_lines
+from layup.tables import Row, Table, bullets, environment, one_line, plain, to_markdown
 
 TITLE = "LayUP, reproduced"
 PAGE = "reproduction"

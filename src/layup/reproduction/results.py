@@ -11,7 +11,7 @@ from layup.benchmark.comparison import Difference, Group, difference, last_right
 from layup.benchmark.metrics import Interval
 from layup.errors import MismatchError
 from layup.reproduction.config import Column, ReproductionConfig
-from layup.reproduction.runner import Found, Missing, Records, Runner, scenario_of
+from layup.reproduction.runner import Found, Missing, Records, Runner
 from layup.reproduction.spec import NETWORKS, PLAIN, Spec, each_combination
 
 
@@ -58,7 +58,7 @@ class Results:
             return None
         if len(record.tasks) > 1:
             return interval(record)
-        scenario = scenario_of(self.runner.dataset(column), spec)
+        scenario = self.runner.scenario(column, spec)
         return metrics.bootstrap(last_right(record)[0], scenario.test_tasks)
 
     def gain(self, column: Column, spec: Spec, over: Spec) -> Difference | None:

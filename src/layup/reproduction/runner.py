@@ -13,24 +13,15 @@ from typing import Any
 
 from layup.adapters import usual_adapter
 from layup.backbones import Backbone, load_backbone
-from layup.benchmark import (
-    Experiment,
-    Record,
-    Scenario,
-    class_incremental,
-    domain_incremental,
-    online,
-    prepared,
-)
+from layup.benchmark import NO_ADAPTER, Experiment, Record, RunSpec, Scenario, prepared
 from layup.benchmark.datasets import Dataset
-from layup.benchmark.methods import DepthsMethod, LayersMethod, Method, method_class
+from layup.benchmark.methods import method_class
 from layup.errors import InputError, LayupError
 from layup.features import Reading
 from layup.reproduction.config import Column, ReproductionConfig
 from layup.reproduction.spec import ADAPTERS, SWEPT, USUAL, Spec, together
 from layup.tuning import FirstSession
 
-SWEEPS = {"layup": DepthsMethod, "ridge": LayersMethod}
 OWN_EPOCHS = ("joint-probe",)
 """Methods that train, but on features that are at hand: their epochs are never cut."""
 
@@ -133,34 +124,45 @@ class Runner:
 
     def experiment(self, job: Job) -> Experiment:
         """The run itself; raises a `LayupError` where it cannot be."""
-        spec, config = job.spec, self.config
-        if spec.method in config.without:
+        spec = job.spec
+        if spec.method in self.config.without:
             raise InputError(f"'{spec.method}' is left out.")
-        dataset = self.dataset(job.column)
-        network = self.network(spec.network or "")
-        session = None
-        if spec.adapter is not None:
-            session = FirstSession(spec.adapter, config.preset, seed=spec.seed)
-            if config.session_epochs is not None:
-                session = replace(session, epochs=config.session_epochs)
+        run_spec = self.run_spec(job)
+        dataset, network = self.dataset(job.column), self.network(spec.network or "")
+        if (session := run_spec.first_session(spec.setting)) is not None:
             self._require_fit(session, spec)
-        scenario = scenario_of(dataset, spec, official=config.preset == "official")
-        method = self.method(job)
-        return Experiment(scenario, method, network, self.folder, session, config.preset, self.reading)
+        return run_spec.resolve(self.folder, reading=self.reading, dataset=dataset, backbone=network)
+
+    def run_spec(self, job: Job) -> RunSpec:
+        """The run in plain values, as large as this config has it."""
+        column, spec, config = job.column, job.spec, self.config
+        depths = {SWEPT[spec.method]: job.depths} if job.depths else {}
+        epochs = None if spec.adapter is None else config.session_epochs
+        return RunSpec(
+            column.dataset,
+            spec.setting,
+            spec.method,
+            {**self.options(spec), **dict(spec.options), **depths},
+            config.networks[spec.network or ""],
+            adapter=spec.adapter or NO_ADAPTER,
+            session={} if epochs is None else {"epochs": epochs},
+            preset=config.preset,
+            seed=spec.seed,
+            tasks=spec.tasks,
+            per_class=spec.per_class,
+            sample=column.sample,
+            data=config.data,
+        )
+
+    def scenario(self, column: Column, spec: Spec) -> Scenario:
+        """The tasks of a run."""
+        return self.run_spec(Job(column, spec)).scenario(self.dataset(column))
 
     def _require_fit(self, session: FirstSession, spec: Spec) -> None:
         """Refuse an adapter that the network has no place for, before anything is read."""
         network = self.network(spec.network or "")
         key = f"{spec.network}, {spec.adapter}"
         _once(self._networks, key, lambda: session.attach(network))
-
-    def method(self, job: Job) -> Method:
-        """The method of a run, with the options that this config has."""
-        name = job.spec.method
-        options = {**self.options(job.spec), **dict(job.spec.options)}
-        if len(job.depths) > 1:
-            return SWEEPS[name].with_options({"depths": job.depths, **options})
-        return method_class(name).with_options({**options, **dict(job.specs[0].options)})
 
     def options(self, spec: Spec) -> dict[str, Any]:
         """What this config has in place of a method's usual options."""
@@ -220,15 +222,6 @@ class Runner:
         """The run with those of its depths that the network has."""
         depth = self.depth(job.spec.network or "")
         return replace(job, depths=tuple(k for k in job.depths if k <= depth))
-
-
-def scenario_of(dataset: Dataset, spec: Spec, *, official: bool = False) -> Scenario:
-    """The tasks of a run."""
-    if spec.setting == "dil":
-        return domain_incremental(dataset, spec.seed, per_class=spec.per_class)
-    cut = online if spec.setting == "ocl" else class_incremental
-    shuffled = True if official else None  # the authors' code always shuffles, VTAB too
-    return cut(dataset, spec.tasks, spec.seed, per_class=spec.per_class, shuffled=shuffled)
 
 
 def first_line(text: str) -> str:

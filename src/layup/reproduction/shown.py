@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from layup.benchmark.metrics import Interval
-from layup.tables import DASH, Part, Table
+from layup.formats import DASH, percent, points
+from layup.tables import Part, Table
 
 MARKS = {"above": "▲", "below": "▼"}
 
@@ -94,31 +95,3 @@ class Shown:
 
     tables: Sequence[Table] = ()
     pictures: Sequence[Picture] = ()
-
-
-def percent(share: float | None, digits: int = 1) -> str:
-    """A share as people read it; a dash where there is none.
-
-    >>> percent(0.3605), percent(None)
-    ('36.0', '–')
-    """
-    return DASH if share is None or share != share else f"{100 * share:.{digits}f}"
-
-
-def points(difference: float, digits: int = 1) -> str:
-    """A difference of shares in points, with its sign.
-
-    >>> points(0.012), points(-0.0301), points(-0.0001)
-    ('+1.2', '−3.0', '0.0')
-    """
-    rounded = round(100 * difference, digits)
-    return f"{rounded:+.{digits}f}".replace("-", "−") if rounded else f"{0:.{digits}f}"
-
-
-def whole_percent(share: float) -> str:
-    """A share in whole percent, with the sign.
-
-    >>> whole_percent(0.802), whole_percent(-0.08)
-    ('80 %', '−8 %')
-    """
-    return f"{100 * share:.0f} %".replace("-", "−")

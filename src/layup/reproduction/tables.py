@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 from layup.benchmark import Record
 from layup.errors import LayupError
+from layup.formats import DASH, whole_percent
 from layup.reproduction.config import Column
 from layup.reproduction.paper import PRINTED, gap_closed
 from layup.reproduction.results import Place, Results, chosen_of, interval
 from layup.reproduction.runner import Missing, Runner, Wanted, first_line
-from layup.reproduction.shown import Cell, Shown, whole_percent
+from layup.reproduction.shown import Cell, Shown
 from layup.reproduction.spec import NETWORKS, PLAIN, Spec
-from layup.tables import DASH, Row, Table
+from layup.tables import Row, Table
 
 BOUND = "Joint FT (full)"
 

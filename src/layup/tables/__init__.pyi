@@ -1,7 +1,6 @@
 from .html import environment as environment, style_sheet as style_sheet, to_html as to_html
 from .markdown import bullets as bullets, plain as plain, to_markdown as to_markdown
 from .table import (
-    DASH as DASH,
     Cell as Cell,
     Part as Part,
     Row as Row,

@@ -9,8 +9,6 @@ from functools import cached_property
 from itertools import groupby
 from typing import Protocol
 
-DASH = "–"
-"""Where there is nothing."""
 SHORT = 24
 """Texts of up to so many letters stay in one line; longer ones have room for a few words in each."""
 

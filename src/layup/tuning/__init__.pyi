@@ -1,5 +1,6 @@
 from .adaptation import adapt as adapt
 from .config import (
+    AUTO as AUTO,
     PRESETS as PRESETS,
     FirstSession as FirstSession,
     Wanted as Wanted,

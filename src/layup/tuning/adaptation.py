@@ -38,7 +38,7 @@ COSINE_SCALE = 30.0
 
 @torch.inference_mode(False)  # whatever the caller does
 @torch.enable_grad()
-@torch.random.fork_rng(devices=[])  # whoever else draws numbers is not disturbed: a DataLoader draws one
+@torch.random.fork_rng(devices=[])  # whoever else draws numbers is not disturbed
 def adapt(
     backbone: Backbone,
     images: Sequence[ImageSource],
@@ -244,8 +244,9 @@ class _Tuning(Trainable):
         """The error that says so."""
         return DivergedError(
             f"Adapting diverged in epoch {epoch}: {what} not finite any more. Nothing was learned, and the "
-            f"backbone is as it was. Use a learning rate below {self.session.learning_rate:g} "
-            "(--learning-rate), or learn without an adapter."
+            f"backbone is as it was. Use a learning rate below {self.session.learning_rate:g}, "
+            "or learn without an adapter.",
+            about="learning_rate",
         )
 
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from PIL.Image import Image
 from torch import Tensor
-from torch.utils.data import Dataset
 
-from layup.errors import BadImageError
+import layup.compat  # noqa: F401  # before a transform of torchvision comes out of a pickle
 from layup.features import in_batches, read_ahead
 from layup.images import ImageSource, open_image
 from layup.seeds import seed_of, seeded
@@ -21,7 +20,7 @@ Batch: TypeAlias = tuple[Tensor, Tensor]
 """Inputs (B, …), mostly pixels (B, 3, height, width), and targets (B,)."""
 
 
-class Pictures(Dataset[Any]):
+class Pictures:
     """Images as a transform leaves them; a random one draws from the seeds and the image's index."""
 
     def __init__(
@@ -34,16 +33,15 @@ class Pictures(Dataset[Any]):
         self.images, self.targets = images, targets
         self.transform, self.seeds = transform, seeds
 
-    def __getitems__(self, indices: list[int]) -> Batch | BadImageError:
-        pixels = []
-        for index in indices:
-            try:
-                image = open_image(self.images[index])
-            except BadImageError as error:
-                return error  # raised in another process, it would be a page of text
-            with seeded(*self.seeds, index):
-                pixels.append(self.transform(image))
-        return torch.stack(pixels), torch.from_numpy(self.targets[indices])
+    def read(self, indices: list[int]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """A batch as arrays. Raises `BadImageError` for the first image that cannot be used."""
+        return np.stack([self._pixels(index) for index in indices]), self.targets[indices]
+
+    def _pixels(self, index: int) -> NDArray[np.float32]:
+        image = open_image(self.images[index])
+        with seeded(*self.seeds, index):
+            pixels: NDArray[np.float32] = self.transform(image).numpy()
+            return pixels
 
     def shuffled(self, indices: NDArray[np.int64], size: int, workers: int | None) -> Iterator[Batch]:
         """The pictures of these indices in an order that follows from the seeds."""
@@ -53,10 +51,11 @@ class Pictures(Dataset[Any]):
         self, indices: Sequence[int] | NDArray[np.int64], size: int, workers: int | None
     ) -> Iterator[Batch]:
         """The pictures of these indices, so many at a time; other processes prepare the next ones."""
-        for batch in read_ahead(self, in_batches(indices, size), workers):
-            if isinstance(batch, BadImageError):
-                raise batch
-            yield batch
+        # One random number is spent on every pass, as PyTorch's own loader does: whoever trains with dropout
+        # gets the same numbers as with that.
+        torch.empty((), dtype=torch.int64).random_()
+        for pixels, targets in read_ahead(self.images, self.read, in_batches(indices, size), workers):
+            yield torch.from_numpy(pixels), torch.from_numpy(targets)
 
 
 def shuffled(indices: NDArray[np.int64], *seeds: int) -> NDArray[np.int64]:

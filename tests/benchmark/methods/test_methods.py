@@ -12,7 +12,7 @@ from layup import NMC, Backbone, FirstSession, LayUP, RidgeClassifier, load_back
 from layup.adapters import AdaptedBackbone
 from layup.algebra.symmetric import BLOCK
 from layup.benchmark.datasets import Dataset, Part
-from layup.benchmark.experiment import run
+from layup.benchmark.experiment import run_tasks
 from layup.benchmark.methods import METHODS, DepthsMethod, LayersMethod, Setup, method_class, method_from
 from layup.benchmark.scenarios import class_incremental, domain_incremental, online
 from layup.errors import BadImageError, InputError, MismatchError, UnknownNameError
@@ -290,7 +290,7 @@ def test_every_method_runs_in_every_setting_and_beats_chance(method, setting, pl
     if setup.checkpoint:
         setup = replace(setup, checkpoint=setup.checkpoint.with_name(f"{setting}-run"))
     chosen = method.settled(setup)
-    *_, last = run(chosen.begin(setup), scenario)
+    *_, last = run_tasks(chosen.begin(setup), scenario)
     assert last.steps.keys() == chosen.variants().keys()
     for step in last.steps.values():
         assert np.mean(step.accuracies) > 1.5 / labels

@@ -13,7 +13,7 @@ from PIL import Image
 from layup.benchmark import plots
 from layup.benchmark.metrics import Band, band
 from layup.errors import InputError, StorageError
-from layup.texts import printable
+from layup.formats import printable
 
 SERIES = {"nearest mean": [1.0, 0.9, 0.8], "last layer": [1.0, 0.96, 0.95], "LayUP": [1.0, 0.99, 0.96]}
 

@@ -5,18 +5,13 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from layup.benchmark.datasets.dataset import Contents, Part, listed
 from layup.benchmark.datasets.source import Counts, Source, data_folder, source_of
-from layup.errors import BadImageError, InputError
-from layup.images import open_image
-from layup.progress import progress_bar
-
-AT_ONCE = 512
-"""Images that are handed to the threads together: enough to keep them busy, few enough to interrupt."""
+from layup.errors import InputError
+from layup.features import survey
 
 
 @dataclass(frozen=True)
@@ -144,20 +139,4 @@ def _by_domain(contents: Contents) -> dict[str, tuple[int, int]]:
 def _unreadable(images: Sequence[object], progress: bool | None) -> Iterator[str]:
     """A sentence for each file that is not a usable image."""
     files = [Path(image) for image in images if isinstance(image, str | os.PathLike)]
-    with progress_bar(progress, "images") as bar, ThreadPoolExecutor() as threads:
-        task = bar.add_task("Opening", total=len(files), note="")
-        for some in _batches(files):
-            yield from filter(None, threads.map(_reason, some))
-            bar.advance(task, len(some))
-
-
-def _batches(files: Sequence[Path]) -> Iterator[Sequence[Path]]:
-    return (files[start : start + AT_ONCE] for start in range(0, len(files), AT_ONCE))
-
-
-def _reason(path: Path) -> str | None:
-    try:
-        open_image(path)
-    except BadImageError as error:
-        return str(error)
-    return None
+    return (bad.reason for bad in survey(files, progress=progress).bad)

@@ -90,11 +90,13 @@ class GradientMethod(Method):
         if setup.backbone.engine != EAGER:
             raise InputError(
                 f"{self.name!r} trains through the network, and the engine {setup.backbone.engine!r} "
-                "can only compute it. Leave --engine out."
+                "can only compute it. Leave the engine out.",
+                about="engine",
             )
         if setup.session is not None:
             raise InputError(
-                f"{self.name!r} trains on every task, and so has no first session. Leave --adapt out."
+                f"{self.name!r} trains on every task, and so has no first session. Leave the adapter out.",
+                about="adapter",
             )
         if setup.setting not in self.settings:
             raise InputError(
@@ -303,7 +305,8 @@ class GradientLearner(Learner, ABC):
         """The error that says so."""
         return DivergedError(
             f"{self.method.name!r} diverged in lesson {len(self.lessons)}: {what} not finite any more. Use a "
-            f"learning rate below {self.method.learning_rate:g} (--learning-rate)."
+            f"learning rate below {self.method.learning_rate:g}.",
+            about="learning_rate",
         )
 
     def _going_on(self) -> torch.optim.Optimizer:

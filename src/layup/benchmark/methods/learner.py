@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import inspect
-import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -120,20 +119,6 @@ class Method(ABC):
     def summary(cls) -> str:
         """The first sentence of that."""
         return cls.explanation().partition("\n\n")[0].replace("\n", " ").rstrip(".")
-
-    @classmethod
-    def option_values(cls, written: Iterable[str]) -> dict[str, Any]:
-        """Options that somebody has written as NAME=VALUE."""
-        values: dict[str, Any] = {}
-        for text in written:
-            name, equals, value = text.partition("=")
-            if not equals:
-                raise InputError(f"{text!r} is no option of a method. Write NAME=VALUE, such as epochs=5.")
-            try:
-                values[name.strip().replace("-", "_")] = json.loads(value)
-            except ValueError:
-                values[name.strip().replace("-", "_")] = value.strip()  # a word
-        return values
 
     def options(self) -> dict[str, Any]:
         """The options, as JSON."""

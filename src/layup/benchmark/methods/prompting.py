@@ -16,7 +16,7 @@ from timm.models.vision_transformer import Block, VisionTransformer
 from torch import Tensor, nn
 from torch.nn import functional
 
-from layup.backbones import PASSES, Backbone, around_same_weights
+from layup.backbones import Backbone, around_same_weights
 from layup.benchmark.methods.gradient import GradientLearner, GradientMethod
 from layup.benchmark.methods.learner import Setup
 from layup.errors import InputError
@@ -99,7 +99,7 @@ class PromptedTransformer:
 
     def embed(self, pixels: Tensor, prefixes: Mapping[int, Tensor], *, training: bool = True) -> Tensor:
         """The embedding (B, d), where the blocks of these places have prefixes, (B, 2, length, d) each."""
-        PASSES.count(len(pixels), training=training)
+        self.backbone.passes.count(len(pixels), training=training)
         for place, prefix in prefixes.items():
             self._attentions[place].prefix = prefix
         try:
@@ -111,7 +111,7 @@ class PromptedTransformer:
 
     def read_tokens(self, pixels: Tensor, tokens: Tensor, *, training: bool = True) -> Tensor:
         """What becomes of more tokens (B, count, d) beside those of the image, after the final norm."""
-        PASSES.count(len(pixels), training=training)
+        self.backbone.passes.count(len(pixels), training=training)
         self._first.tokens = tokens
         try:
             seen: Tensor = self._network.forward_features(self._ready(pixels))

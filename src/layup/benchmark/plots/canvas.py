@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from layup.benchmark.metrics import Band
 from layup.errors import InputError, StorageError
-from layup.texts import printable, printable_lines
+from layup.formats import printable, printable_lines
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist

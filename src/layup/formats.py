@@ -1,4 +1,4 @@
-"""Text from outside (labels, names of files and layers): what may be shown as it is, and how the rest."""
+"""How things are shown: sizes, shares, times; and text from outside, such as labels and names of files."""
 
 from __future__ import annotations
 
@@ -12,8 +12,14 @@ from collections.abc import Iterable
 # of lines and paragraphs; and surrogates, which stand for the bytes of names that are not UTF-8.
 CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
+DASH = "–"
+"""Where there is nothing."""
+
 FORMULAS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 """A cell that begins with one of these is computed by spreadsheets; the wide ones in some languages."""
+
+
+# Text from outside
 
 
 def has_controls(text: str) -> bool:
@@ -89,3 +95,87 @@ def _cell(value: object) -> object:
         return value
     shown = printable(str(value))
     return f"'{shown}" if shown.startswith(FORMULAS) else shown
+
+
+# Numbers
+
+
+def size_of(count: float) -> str:
+    """Bytes as people say them.
+
+    >>> size_of(22_500_000)
+    '22.5 MB'
+    """
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if count < 1000 or unit == "GB":
+            return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
+        count /= 1000
+    raise AssertionError
+
+
+def duration(seconds: float) -> str:
+    """A rough time, as people say it.
+
+    >>> duration(42), duration(600), duration(9000)
+    ('42 s', '10 min', '2.5 h')
+    """
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def seconds(value: float) -> str:
+    """A measured time: three digits, in the unit that suits it.
+
+    >>> seconds(0.00123), seconds(0.5), seconds(75.3), seconds(1267.8)
+    ('1.23 ms', '500 ms', '75.3 s', '1,268 s')
+    """
+    if value >= 1000:
+        return f"{value:,.0f} s"
+    return f"{1000 * value:.3g} ms" if value < 1 else f"{value:.3g} s"
+
+
+def percent(share: float | None, digits: int = 1) -> str:
+    """A share as people read it; a dash where there is none.
+
+    >>> percent(0.3605), percent(None)
+    ('36.0', '–')
+    """
+    return DASH if share is None or share != share else f"{100 * share:.{digits}f}"
+
+
+def whole_percent(share: float) -> str:
+    """A share in whole percent, with the sign.
+
+    >>> whole_percent(0.802), whole_percent(-0.08)
+    ('80 %', '−8 %')
+    """
+    return f"{100 * share:.0f} %".replace("-", "−")
+
+
+def exact_percent(share: float) -> str:
+    """A share in percent, without needless digits.
+
+    >>> exact_percent(0.3), exact_percent(0.125)
+    ('30 %', '12.5 %')
+    """
+    return f"{100 * share:g} %"
+
+
+def floored_percent(share: float | None) -> str:
+    """A share in percent, never rounded up to all; nothing where it was not measured.
+
+    >>> floored_percent(1.0), floored_percent(0.99996), floored_percent(None)
+    ('100 %', '99.99 %', '–')
+    """
+    return DASH if share is None else f"{int(10_000 * share) / 100:g} %"
+
+
+def points(difference: float, digits: int = 1) -> str:
+    """A difference of shares in points, with its sign.
+
+    >>> points(0.012), points(-0.0301), points(-0.0001)
+    ('+1.2', '−3.0', '0.0')
+    """
+    rounded = round(100 * difference, digits)
+    return f"{rounded:+.{digits}f}".replace("-", "−") if rounded else f"{0:.{digits}f}"

@@ -1,0 +1,215 @@
+"""A run in plain values: the one way from words to an experiment, for commands, benches and programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from layup.backbones import EAGER, Backbone, load_backbone
+from layup.benchmark.datasets import Dataset, load_dataset
+from layup.benchmark.experiment import Experiment, prepared
+from layup.benchmark.methods import DepthsMethod, LayersMethod, Method, method_class
+from layup.benchmark.results import Record
+from layup.benchmark.scenarios import SHUFFLED, Scenario, scenario_of, usual_setting
+from layup.errors import InputError
+from layup.features import Reading
+from layup.progress import progress_bar
+from layup.tuning import AUTO, FirstSession
+
+NO_ADAPTER = "none"
+WITH_SESSION = "+fsa"
+RESULTS = Path("results")
+
+SWEEPS: dict[str, tuple[str, type[Method]]] = {
+    "layup": ("k", DepthsMethod),
+    "ridge": ("layer", LayersMethod),
+}
+"""By method, the option that one run can have several values of, and what runs those."""
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """A run, in the words of `layup run`: plain values, of which only the dataset has to be given.
+
+    >>> spec = RunSpec("digits", method="nmc", backbone="vit-nano", tasks=2)
+    >>> experiment = spec.resolve("results")
+    >>> experiment.scenario.setting, [task.classes for task in experiment.scenario.tasks]
+    ('cil', [('4', '2', '7', '6', '0'), ('3', '5', '8', '9', '1')])
+
+    Attributes:
+        dataset: a name of `DATASETS`, folder:PATH or domains:PATH.
+        setting: "cil" (new classes), "dil" (new domains) or "ocl" (a stream); by default as suits the data.
+        method: a name of `METHODS`; NAME+fsa adapts the network first.
+        options: of the method, by name. Several k, or layers of "ridge", are one run with a record for each.
+        backbone, weights, input_size, engine: see `load_backbone`.
+        adapter: what tunes the network to the first task; "auto" for what suits it, "none" for nothing. By
+            default as is usual for the method.
+        session: values of that first session, by name, where they are not the preset's or the run's seed.
+        preset: "default", "paper" or "official": how images are made ready, and networks tuned.
+        seed: of the order of classes, and of all that is random in methods.
+        tasks, first, uneven, shuffled, batch, per_class: see `class_incremental` and `online`.
+        order: of domains: their names, or "shuffled" by the seed.
+        sample: only so many classes, and images of each, for training and for testing.
+        split_seed: of the split of a folder that has no folders for training and testing.
+        data: the folder of all datasets.
+    """
+
+    dataset: str
+    setting: str | None = None
+    method: str = "layup"
+    options: Mapping[str, Any] = field(default_factory=dict)
+    backbone: str = "bundled"
+    weights: str | Path | None = None
+    input_size: int | None = None
+    engine: str = EAGER
+    adapter: str | None = None
+    session: Mapping[str, Any] = field(default_factory=dict)
+    preset: str = "default"
+    seed: int = 1993
+    tasks: int | None = None
+    first: int | None = None
+    uneven: str | None = None
+    shuffled: bool | None = None
+    batch: int | None = None
+    per_class: int | None = None
+    order: Sequence[str] | str | None = None
+    sample: tuple[int, int] | None = None
+    split_seed: int = 0
+    data: str | Path | None = None
+
+    def trained(self, **values: Any) -> RunSpec:
+        """The same with these epochs and learning rate: of the method, if it trains, or of the first session.
+
+        >>> RunSpec("digits", method="l2p").trained(epochs=2, learning_rate=None).options
+        {'epochs': 2}
+        >>> RunSpec("digits", method="nmc+fsa").trained(epochs=2).session
+        {'epochs': 2}
+        """
+        given = {name: value for name, value in values.items() if value is not None}
+        if {"epochs", "learning_rate"} <= {*method_class(self.method_name).option_names()}:
+            return replace(self, options={**given, **self.options})
+        return replace(self, session={**given, **self.session})
+
+    def resolve(
+        self,
+        folder: str | Path = RESULTS,
+        *,
+        reading: Reading | None = None,
+        dataset: Dataset | None = None,
+        backbone: Backbone | None = None,
+    ) -> Experiment:
+        """The experiment, whose records are kept in a folder; raises where it cannot be.
+
+        `reading` says how images are read. Dataset and backbone are loaded, unless they are at hand: what
+        `load_dataset` and `load_backbone` gave serves every run that differs in neither.
+        """
+        method = self.load_method()
+        dataset = self.load_dataset() if dataset is None else dataset
+        backbone = self.load_backbone() if backbone is None else backbone
+        scenario = self.scenario(dataset)
+        session = self.first_session(scenario.setting)
+        return Experiment(scenario, method, backbone, Path(folder), session, self.preset, reading)
+
+    @property
+    def method_name(self) -> str:
+        """Of the method alone, as `METHODS` has it."""
+        return self.method.removesuffix(WITH_SESSION)
+
+    def load_method(self) -> Method:
+        """The method with its options; raises if it has no such options."""
+        name = self.method_name
+        kind = method_class(name)
+        for able, (option, sweep) in SWEEPS.items():
+            several = self.options.get(option)
+            if isinstance(several, list | tuple):
+                others = {each: value for each, value in self.options.items() if each != option}
+                if len(several) == 1:
+                    return kind.with_options({**others, option: several[0]})
+                if name != able:
+                    raise InputError(
+                        f"Several {option} at once are for the method {able!r}, not for {name!r}. Give one."
+                    )
+                return sweep.with_options({**others, "depths": tuple(several)})
+        return kind.with_options(self.options)
+
+    def load_dataset(self) -> Dataset:
+        """The dataset, or the part of it that is asked for; raises if it is not there."""
+        order = None if self.order is None or self.order == SHUFFLED else list(self.order)
+        found = load_dataset(self.dataset, self.data, seed=self.split_seed, order=order)
+        return found if self.sample is None else found.sampled(*self.sample)
+
+    def load_backbone(self) -> Backbone:
+        """The network, for which images are made ready as the preset says."""
+        loaded = load_backbone(
+            self.backbone, weights=self.weights, input_size=self.input_size, engine=self.engine
+        )
+        return prepared(loaded, self.preset)
+
+    def scenario(self, dataset: Dataset) -> Scenario:
+        """The tasks of the run."""
+        names = ("tasks", "first", "uneven", "shuffled", "batch", "per_class", "order")
+        choices = {name: getattr(self, name) for name in names}
+        setting = self.setting or usual_setting(dataset)
+        if self.preset == "official" and setting != "dil" and self.shuffled is None:
+            choices["shuffled"] = True  # the authors' code always shuffles classes, VTAB's too
+        return scenario_of(dataset, setting, self.seed, **choices)
+
+    def first_session(self, setting: str) -> FirstSession | None:
+        """How the network is tuned to the first task in this setting, if at all."""
+        usual = method_class(self.method_name).adapts and setting != "ocl"
+        adapts = usual or self.method.endswith(WITH_SESSION)
+        adapter = self.adapter or (AUTO if adapts else NO_ADAPTER)
+        if adapter != NO_ADAPTER:
+            return FirstSession(adapter, **{"preset": self.preset, "seed": self.seed, **self.session})
+        if self.session:
+            raise InputError(
+                f"{next(iter(self.session))} says how to tune the network, and nothing tunes it here. "
+                "Choose an adapter.",
+                about="adapter",
+            )
+        return None
+
+
+def run(
+    spec: RunSpec | Experiment,
+    folder: str | Path = RESULTS,
+    *,
+    again: bool = False,
+    progress: bool | None = None,
+    on_task: Callable[[Mapping[str, Record]], None] | None = None,
+    on_wait: Callable[[str], None] | None = None,
+) -> list[Record]:
+    """Run a method over the tasks of a dataset: what `layup run` does. Gives its record, or one for each k.
+
+    What is finished is not run again, and what was interrupted goes on after its last task. An `Experiment`
+    has a folder of its own.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     spec = RunSpec("digits", method="nmc", backbone="vit-nano", tasks=2, sample=(4, 5))
+    ...     [record] = run(spec, folder)
+    ...     [again] = run(spec, folder)
+    >>> record == again, record.matrix.shape
+    (True, (2, 2))
+
+    Args:
+        spec: what to run.
+        folder: where its records are kept.
+        again: run it anew, even if it is finished.
+        progress: show a bar; by default if somebody is looking.
+        on_task: is given the records so far after each task, by k where there are several.
+        on_wait: is told who is at it, if another process is.
+    """
+    experiment = spec.resolve(folder) if isinstance(spec, RunSpec) else spec
+    scenario = experiment.scenario
+    records: Mapping[str, Record] = {}
+    with progress_bar(progress, "tasks") as bar:
+        title = f"{scenario.dataset.name}, {scenario.setting}, {experiment.method.name}"
+        task = bar.add_task(title, total=len(scenario.tasks), note="")
+        for records in experiment.go(again=again, on_wait=on_wait):
+            bar.update(task, completed=len(next(iter(records.values())).steps))
+            if on_task is not None:
+                on_task(records)
+    return list(records.values())

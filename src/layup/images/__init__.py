@@ -1,0 +1,5 @@
+"""Files, folders and arrays → RGB images; every way in which one of them can be bad."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
