@@ -20,7 +20,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from layup.benchmark.methods.models import ModelLearner
 from PIL import Image
 from torch import nn
 
@@ -30,6 +29,7 @@ from layup.benchmark import experiment
 from layup.benchmark.datasets import Dataset, Part
 from layup.benchmark.experiment import Experiment, prepared, run_tasks
 from layup.benchmark.methods import METHODS, DepthsMethod, Learner, Report, Setup, method_class, method_from
+from layup.benchmark.methods.closed_form import ModelLearner
 from layup.benchmark.results import SCHEMA
 from layup.benchmark.scenarios import Scenario, class_incremental, domain_incremental, online
 from layup.errors import DamagedFileError, InputError, StorageError, TaskOverError, UnknownNameError

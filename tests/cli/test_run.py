@@ -10,11 +10,11 @@ from functools import partial
 
 import numpy as np
 import pytest
-from layup.benchmark.methods.models import ModelLearner
 from rich.console import Console
 
 from layup import load_backbone, memory
 from layup.benchmark import run_spec
+from layup.benchmark.methods.closed_form import ModelLearner
 from layup.benchmark.results import Record
 from layup.cli import console
 from photos import name, write_photos
