@@ -563,7 +563,7 @@ def damaged(folder):
     yield "text.layup", b"Dear diary, " * 100, "damaged"
     yield "half.layup", whole[:middle], "damaged"
     yield "bit.layup", whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :], "checksum"
-    yield "newer.layup", whole.replace(rb"\"format\": 2,", rb"\"format\": 9,"), "upgrade layup-cl"
+    yield "newer.layup", whole.replace(rb"\"format\": 1,", rb"\"format\": 9,"), "upgrade layup-cl"
 
 
 def test_files_that_are_no_models(here, refused):
@@ -790,7 +790,7 @@ def test_two_lessons_at_once_are_both_learned(here):
     results = [finished(process) for process in processes]
     assert [result.code for result in results] == [0, 0]
     assert counts_in(here / "m.layup") == {name(0): 7, name(1): 4, name(2): 5, name(7): 4}
-    assert len(load("m.layup").lessons) == 3
+    assert len(load("m.layup").batches) == 3
 
 
 def test_a_model_that_came_while_merge_waited_is_not_overwritten(here):
