@@ -171,8 +171,8 @@ def measure(
     names = np.array(wide.labels)
 
     def accuracy(weights: Floats) -> float:
-        answers = names[(tests[seen].astype(weights.dtype) @ weights).argmax(axis=1)]
-        return float((answers == asked[seen]).mean())
+        predictions = names[(tests[seen].astype(weights.dtype) @ weights).argmax(axis=1)]
+        return float((predictions == asked[seen]).mean())
 
     lambdas: dict[str, dict[str, float]] = {}
     found: dict[str, dict[str, float]] = {}

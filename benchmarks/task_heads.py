@@ -69,8 +69,8 @@ def accuracies(
         own = rows[task.test]
         for found, classes in ((over_all, head.classes), (within, list(task.classes))):
             with torch.no_grad():
-                answers = np.array(classes)[head(own, classes).argmax(dim=1)]
-            found.append((answers == labels[task.test]).mean())
+                predictions = np.array(classes)[head(own, classes).argmax(dim=1)]
+            found.append((predictions == labels[task.test]).mean())
     return float(np.mean(over_all)), float(np.mean(within))
 
 

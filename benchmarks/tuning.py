@@ -59,7 +59,7 @@ def main() -> None:
         began = time.perf_counter()
         try:
             learner.learn(images[training].tolist(), labels[training].tolist())
-            right = np.array(learner.answers(images[held_out].tolist())[ONLY]) == labels[held_out]
+            right = np.array(learner.predict(images[held_out].tolist())[ONLY]) == labels[held_out]
             told = [f"{right.mean():.3f}", f"{learner.reports()[ONLY].chosen['losses'][-1]:.3f}"]
         except DivergedError:
             told = ["diverged", ""]

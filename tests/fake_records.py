@@ -38,13 +38,13 @@ def fake_record(
     shown = [name for name in repeated for _ in range(tests_per_class)]
     truth = np.array([order.index(name) for name in shown])
     task_of = np.repeat(np.arange(tasks), len(shown) // tasks) if domains else truth // classes_per_task
-    steps, answers = [], truth
+    steps, predictions = [], truth
     for t in range(tasks if finished else tasks - 1):
         asked = task_of <= (tasks if domains else t)
         known = len(order) if domains else (t + 1) * classes_per_task
         wrong = (truth + rng.integers(1, max(known, 2), len(truth))) % known
-        answers = np.where(rng.random(len(truth)) < skill - fading * t, truth, wrong)
-        right = answers == truth
+        predictions = np.where(rng.random(len(truth)) < skill - fading * t, truth, wrong)
+        right = predictions == truth
         steps.append(
             Step(
                 [
@@ -89,7 +89,7 @@ def fake_record(
         "preset": "default",
         **run,
     }
-    last = answers.tolist() if finished else []
+    last = predictions.tolist() if finished else []
     return Record(
         decides,
         "built in",

@@ -25,11 +25,11 @@ from layup.benchmark.methods.sequential import SequentialMethod
 from layup.benchmark.methods.slca import SLCAMethod
 from layup.images import open_image
 from layup.seeds import seed_of
-from photos import lesson
+from photos import batch
 
 from timm.models.vision_transformer import VisionTransformer  # isort: skip  # after layup
 
-Lesson = tuple[list[Any], list[str]]
+TaskData = tuple[list[Any], list[str]]
 
 SHORT = {"epochs": 2, "learning_rate": 0.02, "batch_size": 4}
 QUICK: dict[str, GradientMethod] = {
@@ -48,9 +48,9 @@ QUICK: dict[str, GradientMethod] = {
 TINTS = ((1.0, 0.2, 0.2), (0.2, 1.0, 0.2), (0.2, 0.2, 1.0), (1.0, 1.0, 0.2), (0.2, 1.0, 1.0), (1.0, 0.2, 1.0))
 
 
-def tinted(digit_counts: Mapping[int, int], start: int = 0) -> Lesson:
+def tinted(digit_counts: Mapping[int, int], start: int = 0) -> TaskData:
     """Digits from 0 to 5, each in a colour of its own: easy to tell apart, also after a flip."""
-    images, labels = lesson(digit_counts, start)
+    images, labels = batch(digit_counts, start)
     tints = [np.array(TINTS[int(label[-1])]) for label in labels]
     coloured = [(image[..., None] * tint).astype(np.uint8) for image, tint in zip(images, tints, strict=True)]
     return coloured, labels
@@ -96,9 +96,9 @@ def setup_of(backbone: Backbone, **changes: Any) -> Setup:
     return Setup(backbone, **{**values, **changes})
 
 
-def learned(method: GradientMethod, setup: Setup, *lessons: Lesson) -> Any:
+def learned(method: GradientMethod, setup: Setup, *tasks: TaskData) -> Any:
     learner = method.begin(setup)
-    for images, labels in lessons:
+    for images, labels in tasks:
         learner.learn(images, labels)
     return learner
 
@@ -120,9 +120,9 @@ def pixels_of(backbone: Backbone, images: list[Any]) -> Tensor:
 # The oracle of all training: one image after the other, and torch's own optimisers.
 
 
-def new_rows(width: int, lesson_number: int, count: int, seed: int = 0) -> list[nn.Parameter]:
+def new_rows(width: int, task_number: int, count: int, seed: int = 0) -> list[nn.Parameter]:
     """The head's rows of a lesson's new classes."""
-    torch.manual_seed(seed_of(seed, lesson_number, "start"))
+    torch.manual_seed(seed_of(seed, task_number, "start"))
     bound = 1 / width**0.5
     return [nn.Parameter(torch.empty(width + 1).uniform_(-bound, bound)) for _ in range(count)]
 
@@ -149,7 +149,7 @@ def scored(rows: list[nn.Parameter], embedding: Tensor) -> Tensor:
 
 def plain_fine_tuning(
     backbone: Backbone,
-    lessons: list[Lesson],
+    tasks: list[TaskData],
     rates: list[float],
     *,
     size: int = 4,
@@ -166,7 +166,7 @@ def plain_fine_tuning(
     rows: dict[str, nn.Parameter] = {}
     optimizer: Any = None
     losses: list[float] = []
-    for number, (images, labels) in enumerate(lessons, start=1):
+    for number, (images, labels) in enumerate(tasks, start=1):
         classes = sorted(set(labels))
         new = [name for name in classes if name not in rows]
         rows.update(zip(new, new_rows(backbone.embedding_width, number, len(new)), strict=True))

@@ -162,8 +162,10 @@ def search_and_lead(
         if balance:
             train_x, targets = balanced_data(train_x, train_y)
         for lam, weights in zip(grid, ridges(train_x, targets, grid), strict=True):
-            answers = predict(labels, weights, x[left_out])
-            hits = sum(answer == truth for answer, truth in zip(answers, y[left_out].tolist(), strict=True))
+            predictions = predict(labels, weights, x[left_out])
+            hits = sum(
+                answer == truth for answer, truth in zip(predictions, y[left_out].tolist(), strict=True)
+            )
             accuracies[lam] += Fraction(hits, len(left_out)) / 4
             least = min(least, least_lead(x[left_out] @ weights))
     return accuracies, least

@@ -29,7 +29,7 @@ def digits(digit: int, count: int, start: int = 0) -> list[np.ndarray]:
     return list(chosen)
 
 
-def lesson(digit_counts: Mapping[int, int], start: int = 0) -> tuple[list[np.ndarray], list[str]]:
+def batch(digit_counts: Mapping[int, int], start: int = 0) -> tuple[list[np.ndarray], list[str]]:
     """Images and labels, the classes in turn, as those of a shuffled folder."""
     columns = {digit: digits(digit, count, start) for digit, count in digit_counts.items()}
     rows = range(max(digit_counts.values()))

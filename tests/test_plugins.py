@@ -22,7 +22,7 @@ from layup.benchmark.laws import World, check
 from layup.benchmark.methods import METHODS, Setup, method_class, method_from
 from layup.errors import ConsentError, InputError, UnknownNameError
 from layup.registry import Registry
-from photos import lesson
+from photos import batch
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "plugin"
 REGISTRIES: tuple[Registry[Any], ...] = (METHODS, DATASETS, ADAPTERS, BACKBONES)
@@ -96,7 +96,7 @@ def test_all_four_are_used_by_their_ordinary_names(tmp_path: Path) -> None:
     assert load_backbone("small-conv", input_size=24).preprocessing.size == (24, 24)
     learner = method_from("thumbnails", {}).begin(Setup(backbone, "cil"))
     learner.learn(dataset.train.images, dataset.train.labels)
-    assert learner.answers(dataset.test.images)[""] == list(dataset.test.labels)
+    assert learner.predict(dataset.test.images)[""] == list(dataset.test.labels)
     session = FirstSession("biases", epochs=1)
     assert FirstSession.from_dict(json.loads(json.dumps(session.to_dict()))) == session
     model = LayUP("vit-nano", 2, adapter=session, cache=False)
@@ -345,7 +345,7 @@ def test_a_model_with_the_adapter_of_a_package_is_loaded_with_consent_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: Callable[..., Any], ok: Callable[..., Any]
 ) -> None:
     path = tmp_path / "m.layup"
-    images, labels = lesson({0: 4, 1: 4})
+    images, labels = batch({0: 4, 1: 4})
     model = LayUP("vit-nano", 1, adapter=FirstSession("biases", epochs=1), cache=False)
     model.learn(images, labels)
     model.save(path)
@@ -367,7 +367,7 @@ def test_a_model_with_the_backbone_of_a_package_is_read_with_consent_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "m.layup"
-    images, labels = lesson({0: 4, 1: 4})
+    images, labels = batch({0: 4, 1: 4})
     model = LayUP("small-conv", 1, lam="gcv", cache=False)
     model.learn(images, labels)
     model.save(path)

@@ -153,10 +153,10 @@ def _write(name: str, folder: Path) -> None:
     storage.write(folder / MODEL, "model", {"written": name}, _arrays(name))
 
 
-def _learned(*lessons: str) -> ImageModel:
+def _learned(*batches: str) -> ImageModel:
     model = LayUP(samples.tiny(), lam=1.0, cache=False)
-    for name in lessons:
-        model.learn(*samples.lesson(name, {"ant": 2, "bee": 3}))
+    for name in batches:
+        model.learn(*samples.batch(name, {"ant": 2, "bee": 3}))
     return model
 
 
@@ -172,7 +172,7 @@ def _adapt(folder: Path) -> None:
     """What `layup learn --adapt` does to files, without its picture."""
     checkpoint = folder / f"{MODEL}.adapting"
     model = LayUP("vit-nano", k=1, lam=1.0, adapter=samples.session(), cache=False)
-    model.learn(*samples.lesson("adapt", {"ant": 2, "bee": 2}), checkpoint=checkpoint)
+    model.learn(*samples.batch("adapt", {"ant": 2, "bee": 2}), checkpoint=checkpoint)
     model.save(folder / MODEL)
     storage.delete(checkpoint)
 

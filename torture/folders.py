@@ -22,8 +22,8 @@ def _learned(folder: Path) -> tuple[ImageModel, set[Path]]:
     """A model of a folder, and the files that it could not use."""
     paths, labels = class_folders(folder)
     model = LayUP(samples.tiny(), lam=1.0, cache=False, workers=0, progress=False)
-    lesson = model.learn(paths, labels)
-    return model, {paths[bad.index] for bad in lesson.bad}
+    batch = model.learn(paths, labels)
+    return model, {paths[bad.index] for bad in batch.bad}
 
 
 def tries(folder: Path, photos: int) -> Tries:

@@ -23,7 +23,7 @@ LAM = 1.0
 ROUNDING = 1e-5
 """The network computes in float32, and not to the same bit in batches of different size."""
 
-Lessons = Counter[tuple[str, tuple[Sample, ...]]]
+Batches = Counter[tuple[str, tuple[Sample, ...]]]
 """What was done with which images, and how often."""
 
 
@@ -33,19 +33,19 @@ class Known:
 
     model: ImageModel
     ledger: Ledger
-    lessons: Lessons
+    batches: Batches
 
     def learn(self, taught: Sequence[Sample]) -> None:
         """A lesson of pictures by number."""
         self.model.learn(pictures(taught), [label for _, label in taught])
         self.ledger.take(taught)
-        self.lessons["learn", tuple(sorted(taught))] += 1
+        self.batches["learn", tuple(sorted(taught))] += 1
 
     def forget(self, gone: Sequence[Sample]) -> None:
         """The inverse."""
         self.model.forget(pictures(gone), [label for _, label in gone])
         self.ledger.take(gone, -1)
-        self.lessons["forget", tuple(sorted(gone))] += 1
+        self.batches["forget", tuple(sorted(gone))] += 1
 
 
 @dataclass
@@ -75,7 +75,7 @@ class Life:
     def loaded(self, path: Path, like: Known) -> Known:
         """A model from a file, which should know what this one does."""
         model = load(path, backbone=samples.tiny(), cache=False, workers=0, progress=False)
-        return Known(model, like.ledger.copy(), like.lessons.copy())
+        return Known(model, like.ledger.copy(), like.batches.copy())
 
 
 def pictures(chosen: Sequence[Sample]) -> list[samples.Pixels]:
@@ -118,18 +118,18 @@ def forget_too_much(life: Life) -> None:
 def merge(life: Life) -> None:
     """Two models: refused if they share a lesson, for it would count twice."""
     one, other = life.chance.sample(life.known, 2)
-    if one.lessons & other.lessons:
+    if one.batches & other.batches:
         _refused(lambda: one.model.merge(other.model), MismatchError, "to merge models that share lessons")
         return
     one.model.merge(other.model)
     one.ledger = one.ledger.merged(other.ledger)
-    one.lessons += other.lessons
+    one.batches += other.batches
 
 
 def merge_with_base(life: Life) -> None:
     """Two that grew from one file, with it as their base; and with another, which is refused."""
     root = life.any()
-    if not root.lessons:
+    if not root.batches:
         return
     path = life.folder / "base.layup"
     root.model.save(path)
@@ -137,7 +137,7 @@ def merge_with_base(life: Life) -> None:
     left.learn([(life.chance.randrange(PICTURES), "left"), *life.some_pictures()])
     right.learn([(life.chance.randrange(PICTURES), "right")])
     right.forget(life.chance.sample(right.ledger.samples(), 1))
-    if sum(root.lessons.values()) > 0:
+    if sum(root.batches.values()) > 0:
         wrong = life.empty()
         wrong.learn([(0, "another")])
         _refused(
@@ -145,7 +145,7 @@ def merge_with_base(life: Life) -> None:
         )
     left.model.merge(right.model, base.model)
     left.ledger = left.ledger.merged(right.ledger, base.ledger)
-    left.lessons = left.lessons + right.lessons - base.lessons
+    left.batches = left.batches + right.batches - base.batches
     life.known[life.known.index(root)] = left
 
 
@@ -210,7 +210,7 @@ def prepare(_folder: Path) -> Tries:
                 step(life)
                 for one in life.known:
                     one.ledger.require_counts(one.model.statistics_)
-                    same = Counter(one.model.batches).total() == one.lessons.total()
+                    same = Counter(one.model.batches).total() == one.batches.total()
                     require(same, "the number of lessons is wrong", len(one.model.batches))
                 chosen = life.any()
                 chosen.ledger.require_sums(chosen.model.statistics_, ROUNDING)

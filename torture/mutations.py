@@ -153,7 +153,7 @@ def require_finite_state(network: AdaptedBackbone) -> None:
 
 def adapted(checkpoint: Path) -> AdaptedBackbone:
     """The shortest adaptation there is, which goes on from a checkpoint if it finds its own."""
-    images, labels = samples.lesson("checkpoint", {"ant": 2, "bee": 2})
+    images, labels = samples.batch("checkpoint", {"ant": 2, "bee": 2})
     return adapt(
         load_backbone("vit-nano"), images, labels, samples.session(), checkpoint=checkpoint, workers=0
     )

@@ -25,7 +25,7 @@ def require_sound(record: Record) -> None:
     for task in record.tasks:
         sound = _all_texts(task.classes) and set(task.classes) <= set(known) and type(task.test) is int
         require(sound, "a task is not what it should be", task)
-    places = [*record.truth, *record.test_tasks, *record.answers]
+    places = [*record.truth, *record.test_tasks, *record.predictions]
     require(all(type(place) is int for place in places), "a place is no whole number")
     for step in record.steps:
         _require_sound_step(step)

@@ -35,7 +35,7 @@ def picture(*key: int | str) -> Pixels:
     return rng.integers(0, 256, (SIDE, SIDE, 3), dtype=np.uint8)
 
 
-def lesson(name: str, counts: Mapping[str, int]) -> tuple[list[Pixels], list[str]]:
+def batch(name: str, counts: Mapping[str, int]) -> tuple[list[Pixels], list[str]]:
     """So many pictures of each class; another name, other pictures."""
     labels = [label for label, count in counts.items() for _ in range(count)]
     return [picture(name, label, i) for i, label in enumerate(labels)], labels
@@ -43,7 +43,7 @@ def lesson(name: str, counts: Mapping[str, int]) -> tuple[list[Pixels], list[str
 
 def photos(folder: Path, name: str, counts: Mapping[str, int]) -> Path:
     """The same pictures as files: FOLDER/name/class/3.png."""
-    for i, (pixels, label) in enumerate(zip(*lesson(name, counts), strict=True)):
+    for i, (pixels, label) in enumerate(zip(*batch(name, counts), strict=True)):
         home = folder / name / label
         home.mkdir(parents=True, exist_ok=True)
         Image.fromarray(pixels).save(home / f"{i}.png")
@@ -70,8 +70,8 @@ MODELS: dict[str, Callable[[], ImageModel]] = {
 def saved(folder: Path, name: str) -> Path:
     """The file of one of them that has learned two batches."""
     model, path = MODELS[name](), folder / f"{name}.layup"
-    model.learn(*lesson(name, {"ant": 3, "bee": 4, "cat": 2}))
-    model.learn(*lesson(f"{name} 2", {"bee": 1, "dog": 5}))
+    model.learn(*batch(name, {"ant": 3, "bee": 4, "cat": 2}))
+    model.learn(*batch(f"{name} 2", {"bee": 1, "dog": 5}))
     model.save(path)
     return path
 

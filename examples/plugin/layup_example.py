@@ -34,7 +34,7 @@ class Thumbnails(Learner):
             self.sums[label] = self.sums.get(label, 0) + row
             self.counts[label] = self.counts.get(label, 0) + 1
 
-    def answers(self, images: Sequence[ImageSource]) -> dict[str, list[str]]:
+    def predict(self, images: Sequence[ImageSource]) -> dict[str, list[str]]:
         """The class whose mean is nearest."""
         means = {label: self.sums[label] / self.counts[label] for label in sorted(self.sums)}
         rows = [pixels(image) for image in images]

@@ -46,8 +46,8 @@ def require(value: Any, shape: Shape, name: str) -> None:
     elif isinstance(shape, list):
         if not isinstance(value, list):
             raise ValueError(f"{name} is {shown(value)}, and not a list")
-        for place, item in enumerate(value):
-            require(item, shape[0], f"{name}[{place}]")
+        for index, item in enumerate(value):
+            require(item, shape[0], f"{name}[{index}]")
     else:
         _require_fields(value, shape, name)
 

@@ -63,7 +63,7 @@ def precision_of(model: Any) -> str:
 @each()
 @pytest.mark.parametrize("dim", [8, 60])
 @pytest.mark.parametrize("end", [0, 1])
-def test_features_near_the_limits_are_learned_and_answered(
+def test_features_near_the_limits_are_learned_and_predictioned(
     model: Any, end: int, dim: int, rng: np.random.Generator
 ) -> None:
     """By lessons and in a stream; with a given λ of another size, answers may be wrong, but are answers."""
@@ -79,7 +79,7 @@ def test_features_near_the_limits_are_learned_and_answered(
 
 @each()
 @pytest.mark.parametrize("size", [1e-160, 1e-70, 1e70, 1e200])
-def test_features_whose_squares_overflow_or_vanish_are_neither_learned_nor_answered(
+def test_features_whose_squares_overflow_or_vanish_are_neither_learned_nor_predictioned(
     model: Any, size: float, rng: np.random.Generator
 ) -> None:
     x, y = oracle.blobs(rng, [9, 8, 10], 8)
@@ -100,7 +100,7 @@ def test_features_whose_squares_overflow_or_vanish_are_neither_learned_nor_answe
 
 
 @each()
-def test_samples_of_zeros_and_of_some_zeros_are_learned_and_answered(model: Any) -> None:
+def test_samples_of_zeros_and_of_some_zeros_are_learned_and_predictioned(model: Any) -> None:
     x = np.maximum(0, np.random.default_rng(1).normal(size=(24, 8)))  # as a network with ReLU gives
     x[:4] = 0
     x[5] *= 1e-12
@@ -119,9 +119,9 @@ def test_samples_of_zeros_and_of_some_zeros_are_learned_and_answered(model: Any)
 def test_labels_of_any_type_come_back_as_they_went_in(model: Any, labels: list[Any]) -> None:
     x = np.repeat(np.eye(3), 5, axis=0)
     y = np.repeat(labels, 5)
-    answers = clone(model).fit(x, y).predict(x)
-    assert answers.tolist() == y.tolist()
-    assert answers.dtype.kind == y.dtype.kind
+    predictions = clone(model).fit(x, y).predict(x)
+    assert predictions.tolist() == y.tolist()
+    assert predictions.dtype.kind == y.dtype.kind
 
 
 @each()
@@ -131,7 +131,7 @@ def test_longer_names_are_not_cut_short_when_they_come_later(model: Any) -> None
 
 
 @each()
-def test_one_class_is_always_the_answer(model: Any, rng: np.random.Generator) -> None:
+def test_one_class_is_always_the_prediction(model: Any, rng: np.random.Generator) -> None:
     model = clone(model).fit(rng.normal(size=(6, 3)), ["only"] * 6)
     assert set(model.predict(100 * rng.normal(size=(50, 3)))) == {"only"}
     assert model.decision_function(np.ones((2, 3))).shape == (2, 1)
@@ -363,7 +363,7 @@ def test_float32_features_are_scored_in_float64(rng: np.random.Generator) -> Non
 # ---- λ
 
 
-def test_lambda_is_searched_again_in_each_lesson_with_the_history_and_the_balance() -> None:
+def test_lambda_is_searched_again_in_each_batch_with_the_history_and_the_balance() -> None:
     found = {}
     for balance in (False, True):
         rng = np.random.default_rng(5)
@@ -378,7 +378,7 @@ def test_lambda_is_searched_again_in_each_lesson_with_the_history_and_the_balanc
     assert found[True][0] != found[True][1]
 
 
-def test_ranpacs_lambda_is_searched_again_in_each_lesson_without_the_history() -> None:
+def test_ranpacs_lambda_is_searched_again_in_each_batch_without_the_history() -> None:
     rng = np.random.default_rng(5)
     model = HeldOutRidgeClassifier(seed=3)
     found = []
@@ -407,7 +407,7 @@ def test_precision_is_that_of_the_sums(rng: np.random.Generator) -> None:
 
 
 @pytest.mark.parametrize("lam", [0, 1.0, "search", "gcv"])
-def test_only_learned_classes_are_answers_however_wrong_float32_is(lam: Any) -> None:
+def test_only_learned_classes_are_predictions_however_wrong_float32_is(lam: Any) -> None:
     model = RidgeClassifier(lam, precision="float32")
     model.partial_fit(np.ones((8, 40)), ["a", "b"] * 4, classes=["A", "z"])  # as singular as can be
     model.partial_fit(1e6 * np.eye(8, 40), ["c", "d"] * 4)
@@ -416,7 +416,7 @@ def test_only_learned_classes_are_answers_however_wrong_float32_is(lam: Any) -> 
     assert set(model.predict(wide)) <= set("abcd")
 
 
-def test_lambda_stays_as_it_was_where_a_lesson_cannot_be_searched(rng: np.random.Generator) -> None:
+def test_lambda_stays_as_it_was_where_a_batch_cannot_be_searched(rng: np.random.Generator) -> None:
     x, y = oracle.blobs(np.random.default_rng(5), [12, 12], dim=20, spread=3.0)
     model = RidgeClassifier().partial_fit(x[:3], ["a", "b", "b"])
     assert model.lambda_ == 1.0
@@ -450,7 +450,7 @@ def test_reverting_undoes_learning_and_keeps_lambda(lam: Any, rng: np.random.Gen
     np.testing.assert_allclose(model.scores(x), twin.scores(x), atol=1e-9)
 
 
-def test_parameters_may_change_between_lessons(rng: np.random.Generator) -> None:
+def test_parameters_may_change_between_batches(rng: np.random.Generator) -> None:
     x, y = oracle.blobs(rng, [12, 12], dim=5, spread=3.0)
     model = RidgeClassifier("gcv").fit(x, y)
     chosen = model.lambda_
@@ -461,7 +461,7 @@ def test_parameters_may_change_between_lessons(rng: np.random.Generator) -> None
     assert model.set_params(lam=7).partial_fit(x[:1], y[:1]).lambda_ == 7.0
 
 
-def test_an_interrupted_lesson_changes_no_answer(
+def test_an_interrupted_batch_changes_no_prediction(
     rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     x, y = oracle.blobs(rng, [8, 8, 8], dim=5)
@@ -481,12 +481,12 @@ def test_an_interrupted_lesson_changes_no_answer(
 def test_sums_can_be_adopted_and_absorbed(rng: np.random.Generator) -> None:
     x, y = oracle.blobs(rng, [8, 8, 8], dim=5)
     whole = RidgeClassifier(1.0).fit(x, y)
-    model, lesson = RidgeClassifier(1.0), GramStatistics(5)
+    model, batch = RidgeClassifier(1.0), GramStatistics(5)
     sums = GramStatistics(5)
     sums.update(x[:10], y[:10])
-    lesson.update(x[10:], y[10:])
+    batch.update(x[10:], y[10:])
     model.adopt(sums)
-    model.absorb(lesson)
+    model.absorb(batch)
     np.testing.assert_allclose(model.scores(x), whole.scores(x), atol=1e-12)
     searching = RidgeClassifier()
     searching.adopt(sums, lam=0.25)
@@ -504,13 +504,13 @@ def streamed(model: Any, x: Any, y: Any) -> list[bool]:
     for i in range(len(y)):
         model.partial_fit(x[i : i + 1], y[i : i + 1])
         model.predict(x[:3])
-        found.append(model.stream_ is not None)
+        found.append(model.recursive_ is not None)
     return found
 
 
 @pytest.mark.parametrize("balance", [False, True])
 @pytest.mark.parametrize("lam", [1.0, "search"])
-def test_learning_and_answering_in_turn_becomes_a_stream(
+def test_learning_and_predictioning_in_turn_becomes_a_stream(
     lam: Any, balance: bool, rng: np.random.Generator
 ) -> None:
     x, y = oracle.blobs(rng, [30, 20, 25], dim=8, spread=2.0)
@@ -544,10 +544,10 @@ def test_learning_without_being_asked_needs_no_stream(rng: np.random.Generator) 
         model.partial_fit(x[i : i + 1], y[i : i + 1])
     model.predict(x)
     model.partial_fit(x[40:], y[40:]).predict(x)
-    assert model.stream_ is None
+    assert model.recursive_ is None
 
 
-def test_a_stream_ends_with_a_large_lesson_a_new_lambda_or_forgetting(rng: np.random.Generator) -> None:
+def test_a_stream_ends_with_a_large_batch_a_new_lambda_or_forgetting(rng: np.random.Generator) -> None:
     x, y = oracle.blobs(rng, [90, 90], dim=8, spread=3.0)
     for end in (
         lambda model: model.partial_fit(x[60:], y[60:]),
@@ -559,7 +559,7 @@ def test_a_stream_ends_with_a_large_lesson_a_new_lambda_or_forgetting(rng: np.ra
         model.predict(x[:1])
         assert streamed(model, x[40:60], y[40:60])[-1]
         end(model)
-        assert model.stream_ is None
+        assert model.recursive_ is None
         fresh = RidgeClassifier(model.lambda_)
         fresh.adopt(model.statistics_.copy())
         np.testing.assert_allclose(model.scores(x), fresh.scores(x), rtol=1e-9, atol=1e-12)
@@ -572,13 +572,13 @@ def test_an_interruption_while_streaming_leaves_nothing_half_done(
     model = RidgeClassifier(1.0).fit(x[:40], y[:40])
     model.predict(x[:1])
     streamed(model, x[40:50], y[40:50])
-    follow = model.stream_._follow
+    follow = model.recursive_._follow
 
     def interrupted(*args: Any) -> None:
         follow(*args)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(model.stream_, "_follow", interrupted)
+    monkeypatch.setattr(model.recursive_, "_follow", interrupted)
     with pytest.raises(KeyboardInterrupt):
         model.partial_fit(x[50:53], y[50:53])
     known = model.statistics_.total

@@ -65,7 +65,7 @@ def test_equal_errors_go_to_the_larger_lambda() -> None:
     assert found.best == 1e8
 
 
-def test_the_seed_cuts_the_lesson() -> None:
+def test_the_seed_cuts_the_batch() -> None:
     x, y = oracle.blobs(np.random.default_rng(11), [13, 11], dim=10, spread=2.0)
     first, again, other = (search_lambda_by_error(x, y, seed) for seed in (0, 0, 1))
     assert first == again != other

@@ -29,7 +29,7 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(11)
 
 
-def lessons(rng: np.random.Generator, sizes: list[list[int]], dim: int) -> list[tuple[Any, Any]]:
+def batches(rng: np.random.Generator, sizes: list[list[int]], dim: int) -> list[tuple[Any, Any]]:
     return [oracle.blobs(rng, counts, dim, spread=3.0) for counts in sizes]
 
 
@@ -56,7 +56,7 @@ def test_search_sees_what_its_loop_by_loop_twin_sees(
     monkeypatch.setattr(lambda_search, "LARGE_FOLD", WAYS[way])
     sizes, dim = CURRICULA[curriculum]
     history, past = GramStatistics(dim), None
-    for x, y in lessons(np.random.default_rng(5), sizes, dim):
+    for x, y in batches(np.random.default_rng(5), sizes, dim):
         found = search_lambda(history, x, y, balance=balance)
         expected = oracle.search(past, x, y, balance)
         assert found is not None
@@ -173,7 +173,7 @@ def test_every_way_of_searching_is_taken(monkeypatch: pytest.MonkeyPatch) -> Non
         monkeypatch.setattr(owner, name, noted)
     for curriculum in CURRICULA.values():
         history = GramStatistics(curriculum[1])
-        for x, y in lessons(np.random.default_rng(5), *curriculum):
+        for x, y in batches(np.random.default_rng(5), *curriculum):
             search_lambda(history, x, y)
             history.update(x, y)
     assert {*taken} == {"of_few", "of_many", "_accuracies_apart"}
@@ -197,7 +197,7 @@ def test_blocks_are_searched_as_if_there_were_no_other_layers(
         monkeypatch.setattr(lambda_search, "SIDE_BY_SIDE", 0)
     threads = torch.get_num_threads()
     history = GramStatistics({"a": 60, "b": 15, "c": 9})
-    for x, y in lessons(np.random.default_rng(5), [[9, 9, 0, 0], [0, 9, 8, 0], [6, 0, 0, 9]], 84):
+    for x, y in batches(np.random.default_rng(5), [[9, 9, 0, 0], [0, 9, 8, 0], [6, 0, 0, 9]], 84):
         found = search_blocks(history, x, y, BLOCKS[kind], balance=balance)
         assert list(found) == list(BLOCKS[kind])
         for name, layers in BLOCKS[kind].items():
@@ -255,7 +255,7 @@ def test_photos_that_come_twice_can_be_searched() -> None:
 def test_the_curricula_can_tell_a_wrong_search_from_a_right_one() -> None:
     """λ matters in them, and the best is not always the largest."""
     accuracies = [
-        oracle.search(None, *lessons(np.random.default_rng(5), *CURRICULA[name])[0])
+        oracle.search(None, *batches(np.random.default_rng(5), *CURRICULA[name])[0])
         for name in ("new classes", "imbalanced")
     ]
     assert min(len(set(found.values())) for found in accuracies) >= 5
@@ -324,7 +324,7 @@ def test_without_four_samples_of_any_class_there_is_nothing_to_search(counts: li
     assert search_lambda(GramStatistics(5), x, y) is None
 
 
-def test_searching_changes_neither_the_history_nor_the_lesson(rng: np.random.Generator) -> None:
+def test_searching_changes_neither_the_history_nor_the_batch(rng: np.random.Generator) -> None:
     x, y = oracle.blobs(rng, [8, 8], dim=5)
     history = GramStatistics(5)
     history.update(x, y)

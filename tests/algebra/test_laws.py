@@ -37,7 +37,7 @@ LAYERS = {"shallow": 3, "middle": 5, "deep": 4}
 DIM = 12
 
 
-def lessons() -> list[tuple[Any, Any]]:
+def batches() -> list[tuple[Any, Any]]:
     """Three lessons: new classes in each, some of the first return in the last; 71 samples."""
     rng = np.random.default_rng(1)
     return [
@@ -46,7 +46,7 @@ def lessons() -> list[tuple[Any, Any]]:
 
 
 def everything() -> tuple[Any, Any]:
-    parts = lessons()
+    parts = batches()
     return np.concatenate([x for x, _ in parts]), np.concatenate([y for _, y in parts])
 
 
@@ -89,7 +89,7 @@ def bits(sums: ClassSums) -> bytes:
 
 @every_sums
 def test_learning_order_does_not_matter_to_the_sums(kind: type[ClassSums]) -> None:
-    first, second, third = lessons()
+    first, second, third = batches()
     expected = taught(kind, first, second, third)
     assert_same_sums(taught(kind, third, first, second), expected)
     x, y = everything()
@@ -98,8 +98,8 @@ def test_learning_order_does_not_matter_to_the_sums(kind: type[ClassSums]) -> No
 
 
 @every_algebraic
-def test_learning_order_does_not_matter_to_the_answers(model: Any) -> None:
-    first, second, third = lessons()
+def test_learning_order_does_not_matter_to_the_predictions(model: Any) -> None:
+    first, second, third = batches()
     assert_same_answers(fitted(model, third, first, second), fitted(model, first, second, third))
 
 
@@ -117,7 +117,7 @@ def test_one_batch_or_many_give_the_same_sums(
 
 
 @every_algebraic
-def test_one_batch_or_many_give_the_same_answers(model: Any) -> None:
+def test_one_batch_or_many_give_the_same_predictions(model: Any) -> None:
     x, y = everything()
     single = [(x[[i]], y[[i]]) for i in range(len(y))]
     assert_same_answers(fitted(model, *single), clone(model).fit(x, y))
@@ -125,13 +125,13 @@ def test_one_batch_or_many_give_the_same_answers(model: Any) -> None:
 
 @every_sums
 def test_merged_shards_equal_joint_learning(kind: type[ClassSums]) -> None:
-    shards = [taught(kind, lesson) for lesson in lessons()]
+    shards = [taught(kind, batch) for batch in batches()]
     assert_same_sums(shards[2] + shards[0] + shards[1], taught(kind, everything()))
 
 
 @every_algebraic
-def test_merged_shards_give_the_answers_of_joint_learning(model: Any) -> None:
-    first, second, third = lessons()
+def test_merged_shards_give_the_predictions_of_joint_learning(model: Any) -> None:
+    first, second, third = batches()
     merged = fitted(model, first)
     for shard in (third, second):
         merged.absorb(fitted(model, shard).statistics_)
@@ -140,14 +140,14 @@ def test_merged_shards_give_the_answers_of_joint_learning(model: Any) -> None:
 
 @every_sums
 def test_models_grown_from_one_base_are_merged_by_taking_the_base_out_once(kind: type[ClassSums]) -> None:
-    base, second, third = lessons()
+    base, second, third = batches()
     merged = taught(kind, base, second) + taught(kind, base, third) - taught(kind, base)
     assert_same_sums(merged, taught(kind, base, second, third))
 
 
 @every_sums
 def test_reverting_undoes_updating(kind: type[ClassSums]) -> None:
-    first, second, third = lessons()
+    first, second, third = batches()
     sums = taught(kind, first, second, third)
     sums.revert(*second)
     assert_same_sums(sums, taught(kind, first, third))
@@ -156,8 +156,8 @@ def test_reverting_undoes_updating(kind: type[ClassSums]) -> None:
 
 
 @every_algebraic
-def test_after_reverting_answers_are_those_of_one_who_never_learned_it(model: Any) -> None:
-    first, second, third = lessons()
+def test_after_reverting_predictions_are_those_of_one_who_never_learned_it(model: Any) -> None:
+    first, second, third = batches()
     assert_same_answers(fitted(model, first, second, third).revert(*second), fitted(model, first, third))
 
 
@@ -178,14 +178,14 @@ def test_continual_ridge_is_joint_ridge_on_all_data(lam: float, balance: bool) -
     x, y = everything()
     test = np.random.default_rng(2).normal(size=(100, DIM))
     labels, weights = oracle.classifier(x, y, lam, balance)
-    model = fitted(RidgeClassifier(lam, balance=balance), *lessons())
+    model = fitted(RidgeClassifier(lam, balance=balance), *batches())
     assert model.classes_.tolist() == labels
     np.testing.assert_allclose(model.scores(test), test @ weights, atol=1e-10)
     assert model.predict(test).tolist() == oracle.predict(labels, weights, test)
 
 
-def test_the_last_lesson_alone_decides_on_the_searched_lambda_and_all_lessons_on_the_rest() -> None:
-    parts = lessons()
+def test_the_last_batch_alone_decides_on_the_searched_lambda_and_all_batches_on_the_rest() -> None:
+    parts = batches()
     model = fitted(RidgeClassifier("search"), *parts)
     x, y = everything()
     seen = len(y) - len(parts[2][1])
@@ -198,7 +198,7 @@ def test_the_last_lesson_alone_decides_on_the_searched_lambda_and_all_lessons_on
 
 @every_classifier
 def test_predicting_changes_nothing(model: Any) -> None:
-    parts = lessons()
+    parts = batches()
     model, silent = fitted(model, *parts[:2]), fitted(model, *parts[:2])
     before, test = bits(model.statistics_), parts[0][0].copy()
     for _ in range(2):
@@ -214,13 +214,13 @@ def test_predicting_changes_nothing(model: Any) -> None:
 
 @every_classifier
 def test_predictions_do_not_depend_on_what_else_is_in_the_batch(model: Any) -> None:
-    model = fitted(model, *lessons())
+    model = fitted(model, *batches())
     test = np.random.default_rng(4).normal(size=(50, DIM))
-    scores, answers = model.scores(test), model.predict(test)
+    scores, predictions = model.scores(test), model.predict(test)
     for i in range(50):
         np.testing.assert_allclose(model.scores(test[[i]])[0], scores[i], rtol=1e-11, atol=1e-11)
-        assert model.predict(test[[i]])[0] == answers[i]
-    assert model.predict(np.concatenate([1e6 * test, test[::-1]]))[50:].tolist() == answers[::-1].tolist()
+        assert model.predict(test[[i]])[0] == predictions[i]
+    assert model.predict(np.concatenate([1e6 * test, test[::-1]]))[50:].tolist() == predictions[::-1].tolist()
 
 
 @every_sums
@@ -261,10 +261,10 @@ def test_a_new_class_may_arrive_at_any_time_and_an_old_one_may_return(model: Any
 
 
 @every_classifier
-def test_saved_and_loaded_sums_are_equal_to_the_bit_and_so_are_their_answers(
+def test_saved_and_loaded_sums_are_equal_to_the_bit_and_so_are_their_predictions(
     model: Any, tmp_path: Path
 ) -> None:
-    model = fitted(model, *lessons())
+    model = fitted(model, *batches())
     model.statistics_.save(tmp_path / "s.layup")
     twin, loaded = clone(model), type(model.statistics_).load(tmp_path / "s.layup")
     assert bits(loaded) == bits(model.statistics_)
@@ -279,7 +279,7 @@ def test_saved_and_loaded_sums_are_equal_to_the_bit_and_so_are_their_answers(
 
 @every_classifier
 def test_the_same_input_gives_the_same_result_to_the_bit(model: Any) -> None:
-    one, other = fitted(model, *lessons()), fitted(model, *lessons())
+    one, other = fitted(model, *batches()), fitted(model, *batches())
     assert bits(one.statistics_) == bits(other.statistics_)
     test = np.random.default_rng(4).normal(size=(50, DIM))
     assert one.scores(test).tobytes() == other.scores(test).tobytes()

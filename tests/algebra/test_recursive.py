@@ -8,22 +8,22 @@ import torch
 
 import oracle
 from layup.algebra import recursive as module
-from layup.algebra.recursive import Stream
+from layup.algebra.recursive import RecursiveLeastSquares
 from layup.algebra.ridge import Solution
 from layup.algebra.statistics import GramStatistics
 
 DIM = 40
 
 
-def begun(x: Any, y: Any, lam: float = 1.0) -> tuple[GramStatistics, Stream]:
+def begun(x: Any, y: Any, lam: float = 1.0) -> tuple[GramStatistics, RecursiveLeastSquares]:
     sums = GramStatistics(x.shape[1])
     sums.update(x, y)
-    stream = Stream.begun(sums, lam)
+    stream = RecursiveLeastSquares.begun(sums, lam)
     assert stream is not None
     return sums, stream
 
 
-def follow(sums: GramStatistics, stream: Stream, x: Any, y: Any, size: int = 1) -> None:
+def follow(sums: GramStatistics, stream: RecursiveLeastSquares, x: Any, y: Any, size: int = 1) -> None:
     for start in range(0, len(x), size):
         part = slice(start, start + size)
         sums.update(x[part], y[part])
@@ -40,7 +40,7 @@ def backward_error(sums: GramStatistics, weights: Any, lam: float) -> float:
 @pytest.mark.parametrize("balance", [False, True])
 @pytest.mark.parametrize("size", [1, 7, 100])
 @pytest.mark.parametrize("lam", [1e-3, 1.0, 1e3])
-def test_a_stream_answers_as_if_all_had_been_solved(lam: float, size: int, balance: bool) -> None:
+def test_a_stream_predictions_as_if_all_had_been_solved(lam: float, size: int, balance: bool) -> None:
     rng = np.random.default_rng(1)
     x, y = oracle.blobs(rng, [50, 30, 40, 80, 9], DIM)
     late = y == "c03"  # a class that comes with the stream
@@ -117,7 +117,7 @@ def test_where_the_matrix_became_singular_to_rounding_the_stream_ends(
 def test_a_singular_matrix_cannot_be_followed(lam: float) -> None:
     sums = GramStatistics(DIM)
     sums.update(*oracle.blobs(np.random.default_rng(6), [5, 5], DIM))
-    assert Stream.begun(sums, lam) is None
+    assert RecursiveLeastSquares.begun(sums, lam) is None
 
 
 def test_learning_leaves_the_samples_as_they_were() -> None:

@@ -103,7 +103,7 @@ def test_float32_samples_do_not_lose_digits_in_the_sum() -> None:
     assert taught(x, ["a"] * 3).gram.item() == 3 * 4097**2
 
 
-def test_a_lesson_without_samples_changes_nothing(data: Any) -> None:
+def test_a_batch_without_samples_changes_nothing(data: Any) -> None:
     sums = taught(*data)
     before = bits(sums)
     sums.update(np.zeros((0, 6)), [])
@@ -531,15 +531,15 @@ def test_few_samples_wait_until_they_are_many(data: Any, few_wait: list[int]) ->
         sums.update(x[i : i + 1], y[i : i + 1])
         assert (sums.total, sums.labels) == (i + 1, sorted(set(y[: i + 1].tolist())))
     assert few_wait == [5, 5, 5]
-    lesson = sums.empty()
-    lesson.update(x[:1], y[:1])
-    sums.add(lesson)
+    batch = sums.empty()
+    batch.update(x[:1], y[:1])
+    sums.add(batch)
     assert few_wait == [5, 5, 5]
     np.testing.assert_allclose(sums.gram, taught(x, y).gram + np.outer(x[0], x[0]), rtol=1e-12)
     assert sums.trace == pytest.approx(np.trace(sums.gram), rel=1e-14)
 
 
-def test_small_lessons_wait_until_they_are_many(data: Any, few_wait: list[int]) -> None:
+def test_small_batches_wait_until_they_are_many(data: Any, few_wait: list[int]) -> None:
     x, y = data
     sums = GramStatistics(6)
     for start, size in ((0, 1), (1, 1), (2, 2), (4, 3), (7, 1)):
@@ -548,20 +548,20 @@ def test_small_lessons_wait_until_they_are_many(data: Any, few_wait: list[int]) 
 
 
 @pytest.mark.parametrize("sizes", [(1, 1, 1, 1, 1, 1, 1), (2, 3, 1, 4), (4, 1, 6, 2, 1), (7, 2, 9)])
-def test_when_lessons_are_added_to_g_changes_nothing_but_rounding(
+def test_when_batches_are_added_to_g_changes_nothing_but_rounding(
     sizes: tuple[int, ...], data: Any, few_wait: list[int]
 ) -> None:
     x, y = data
-    now_and_then, at_once = GramStatistics(6), GramStatistics(6)
+    now_and_then, joint = GramStatistics(6), GramStatistics(6)
     start = 0
     for size in sizes:
-        for sums in (now_and_then, at_once):
-            lesson = sums.empty()
+        for sums in (now_and_then, joint):
+            batch = sums.empty()
             for i in range(start, start + size):  # the last batch of a long lesson may wait
-                lesson.update(x[i : i + 1], y[i : i + 1])
-            sums.add(lesson)
-        at_once.state()
-        np.testing.assert_allclose(now_and_then.gram, at_once.gram, rtol=1e-13, atol=1e-13)
+                batch.update(x[i : i + 1], y[i : i + 1])
+            sums.add(batch)
+        joint.state()
+        np.testing.assert_allclose(now_and_then.gram, joint.gram, rtol=1e-13, atol=1e-13)
         start += size
 
 
@@ -575,27 +575,27 @@ def test_whoever_looks_at_g_does_not_change_what_comes_of_it(data: Any, few_wait
     assert bits(seen) == bits(unseen)
 
 
-def test_a_small_lesson_still_has_its_samples(data: Any, few_wait: list[int]) -> None:
+def test_a_small_batch_still_has_its_samples(data: Any, few_wait: list[int]) -> None:
     x, y = data
-    lesson = GramStatistics({"shallow": 2, "deep": 4})
-    empty = lesson.rows
+    batch = GramStatistics({"shallow": 2, "deep": 4})
+    empty = batch.rows
     assert empty is not None
     assert (empty[0].shape, empty[1].shape) == ((0, 6), (0,))
     for i in range(4):
-        lesson.update(x[i : i + 1].astype(np.float32), y[i : i + 1])
+        batch.update(x[i : i + 1].astype(np.float32), y[i : i + 1])
     for sums, columns in (
-        (lesson, slice(None)),
-        (lesson.copy(), slice(None)),
-        (lesson.select(["deep"]), slice(2, 6)),
+        (batch, slice(None)),
+        (batch.copy(), slice(None)),
+        (batch.select(["deep"]), slice(2, 6)),
     ):
         rows = sums.rows
         assert rows is not None
         np.testing.assert_allclose(rows[0], x[:4, columns], rtol=1e-6)
         assert (rows[0].dtype, rows[1].tolist()) == (np.float64, y[:4].tolist())
-    lesson.gram  # noqa: B018 - to look at it changes nothing
-    assert lesson.rows is not None
-    lesson.update(x[4:5], y[4:5])
-    assert lesson.rows is None
+    batch.gram  # noqa: B018 - to look at it changes nothing
+    assert batch.rows is not None
+    batch.update(x[4:5], y[4:5])
+    assert batch.rows is None
 
 
 def test_no_sample_waits_in_a_file_or_after_one_was_written(data: Any, tmp_path: Path) -> None:
@@ -623,8 +623,8 @@ def test_an_interruption_leaves_the_sums_as_they_were(
     x, y = data
     sums, expected = taught(x[:12], y[:12]), taught(x[:12], y[:12])
     monkeypatch.setattr(statistics, "PENDING", 2)
-    lesson = taught(x[3:9], y[3:9])
-    arguments = (x[3:9], y[3:9]) if verb in ("update", "revert") else (lesson,)
+    batch = taught(x[3:9], y[3:9])
+    arguments = (x[3:9], y[3:9]) if verb in ("update", "revert") else (batch,)
 
     def interrupted(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
@@ -639,13 +639,13 @@ def test_an_interruption_leaves_the_sums_as_they_were(
             finished = True  # this verb has no need of that operation
     if finished:
         sign = 1 if verb in ("update", "add") else -1
-        np.testing.assert_allclose(sums.gram, expected.gram + sign * lesson.gram, atol=1e-12)
+        np.testing.assert_allclose(sums.gram, expected.gram + sign * batch.gram, atol=1e-12)
     else:
         assert bits(sums) == bits(expected)
     assert sums.total == 12 + (finished and (6 if verb in ("update", "add") else -6))
 
 
-def test_classes_that_a_lesson_does_not_touch_are_not_copied(rng: np.random.Generator) -> None:
+def test_classes_that_a_batch_does_not_touch_are_not_copied(rng: np.random.Generator) -> None:
     sums = taught(rng.normal(size=(1000, 50)), np.arange(1000))
     tracemalloc.start()
     sums.update(np.ones((1, 50)), [7])
@@ -657,9 +657,9 @@ def test_classes_that_a_lesson_does_not_touch_are_not_copied(rng: np.random.Gene
 def test_sums_that_hold_nothing_take_no_memory() -> None:
     tracemalloc.start()
     sums = GramStatistics(2000)
-    lesson = sums.empty()
-    lesson.update(np.ones((1, 2000)), ["a"])
-    sums.add(lesson)
+    batch = sums.empty()
+    batch.update(np.ones((1, 2000)), ["a"])
+    sums.add(batch)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 2000 * 2000

@@ -19,11 +19,11 @@ from layup import LayUP, load, load_backbone, storage
 from layup.backbones import elsewhere
 from layup.errors import ConsentError, LayupError
 from layup.model.file import KIND
-from photos import lesson, write_photos
+from photos import batch, write_photos
 
 import timm  # isort: skip  # after layup, which mends torchvision
 
-IMAGES, LABELS = lesson({0: 4, 1: 4})
+IMAGES, LABELS = batch({0: 4, 1: 4})
 TINY = "test_vit.r160_in1k"
 
 

@@ -78,7 +78,7 @@ def test_a_record_given_twice_counts_once(records):
 
 
 def test_a_run_with_two_results_is_remarked_upon(records):
-    again = replace(records[0], answers=records[0].answers[::-1])
+    again = replace(records[0], predictions=records[0].predictions[::-1])
     found = compared([*records, again])
     assert len(found.groups[0].records) == 3
     assert "twice, with other numbers" in found.notes[0]
@@ -166,7 +166,7 @@ def test_the_authors_ask_each_task_after_every_later_one():
 def test_the_error_of_one_run_is_that_of_its_test_images():
     record = fake_record(tests_per_class=50)
     group = compared([record]).groups[0]
-    right = np.array(record.truth) == np.array(record.answers)
+    right = np.array(record.truth) == np.array(record.predictions)
     shares = [right[np.array(record.test_tasks) == t].mean() for t in range(3)]
     average = group.measure("average_accuracy")
     assert average.over == "images"
@@ -285,7 +285,7 @@ def test_tests_are_the_same_if_their_names_are():
         class_order=flipped,
         truth=[flipped.index(record.class_order[i]) for i in record.truth],
     )
-    found = compared([record, replace(other, answers=other.truth)])
+    found = compared([record, replace(other, predictions=other.truth)])
     assert difference(found.groups[1], found.groups[0]).over == "images"
     same_places = compared([record, replace(other, truth=record.truth)])
     with pytest.raises(MismatchError, match="different images"):
@@ -351,18 +351,18 @@ def test_csv_has_a_line_a_group(records):
 def alike(method="layup", seeds=SEEDS, **values):
     """Runs of several seeds that end with the same answers, as the same sums learned in another order do."""
     first = fake_record(method, seed=seeds[0], **values)
-    names = [first.class_order[place] for place in first.answers]
+    names = [first.class_order[place] for place in first.predictions]
     found = [first]
     for seed in seeds[1:]:
         other = fake_record(method, seed=seed, **values)
-        found.append(replace(other, answers=[other.class_order.index(name) for name in names]))
+        found.append(replace(other, predictions=[other.class_order.index(name) for name in names]))
     return found
 
 
-def test_runs_with_the_same_answers_have_the_error_of_their_test_images():
+def test_runs_with_the_same_predictions_have_the_error_of_their_test_images():
     repeats, one = compared(alike()).groups[0], compared(alike()[:1]).groups[0]
-    assert repeats.same_answers
-    assert one.same_answers
+    assert repeats.same_predictions
+    assert one.same_predictions
     found = repeats.measure("average_accuracy")
     assert found.over == "images"
     assert found.error == one.measure("average_accuracy").error > 0
@@ -376,7 +376,7 @@ def test_a_number_that_no_seed_changes_has_no_error_over_seeds():
     assert compared(same).groups[0].measure("forgetting").error is None
 
 
-def test_differences_of_runs_with_the_same_answers_are_over_test_images():
+def test_differences_of_runs_with_the_same_predictions_are_over_test_images():
     found = compared([*alike(), *alike("nmc", skill=0.5)])
     gap = difference(*found.groups)
     assert gap.over == "images"

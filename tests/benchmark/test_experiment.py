@@ -36,7 +36,7 @@ from layup.errors import DamagedFileError, InputError, StorageError, TaskOverErr
 from layup.images import image_digest
 from layup.tuning.config import PRESETS
 from layup.tuning.trainer import Trainer
-from photos import lesson, name
+from photos import batch, name
 
 STYLES = ("dark", "bright")
 VARYING = (
@@ -52,7 +52,7 @@ SESSION = FirstSession("ssf", epochs=3, batch_size=4, seed=1)
 
 def few_digits(train=5, test=2, classes=10):
     """Digits, so many of each for training and for testing."""
-    parts = [Part(*lesson(dict.fromkeys(range(classes), n), s)) for n, s in ((train, 0), (test, 100))]
+    parts = [Part(*batch(dict.fromkeys(range(classes), n), s)) for n, s in ((train, 0), (test, 100))]
     return Dataset("few", tuple(name(i) for i in range(classes)), *parts, tasks=5)
 
 
@@ -116,7 +116,7 @@ def make(nano, features, tmp_path):
 
 
 @pytest.fixture
-def lessons_learned(monkeypatch):
+def batches_learned(monkeypatch):
     """The labels of each lesson that a model is given, in order."""
     seen = []
     original = ModelLearner.learn
@@ -143,7 +143,7 @@ class Scripted(Learner):
         self.learned.append((list(images), list(labels)))
         self.kept.append(images)
 
-    def answers(self, images):
+    def predict(self, images):
         self.asked.append(list(images))
         self.kept.append(images)
         return {"": [self.answer(image) for image in images]}
@@ -192,7 +192,7 @@ def test_a_learner_gets_exactly_the_training_images_of_each_task_in_order(settin
         assert all(len(images) <= (scenario.batch or len(task.train)) for images, _ in learner.learned)
         test = scenario.dataset.test
         assert learner.asked[-1] == [test.images[i] for i in event.asked]
-        assert event.answers == {"": [test.labels[i] for i in event.asked]}
+        assert event.predictions == {"": [test.labels[i] for i in event.asked]}
         learner.learned.clear()
     assert len(learner.asked) == len(scenario.tasks)
 
@@ -205,9 +205,9 @@ def test_neither_training_nor_test_images_can_be_read_when_their_time_is_over(se
             self.kept += [images[:1], images[:]]
             super().learn(images, labels)
 
-        def answers(self, images):
+        def predict(self, images):
             self.try_all()
-            return super().answers(images)
+            return super().predict(images)
 
         def try_all(self):
             for old in self.kept:
@@ -300,7 +300,7 @@ def test_no_method_touches_tests_while_learning_or_a_task_that_is_over(
     else:
         scenario = (online if setting == "ocl" else class_incremental)(dataset, 2)
     kind = DepthsMethod if method == "depths" else method_class(method)
-    scenario = scenario.at_once() if kind.at_once else scenario
+    scenario = scenario.joint() if kind.joint else scenario
     tasks = len(scenario.tasks)
     for number, task in enumerate(scenario.tasks):
         for place in task.train:
@@ -314,9 +314,9 @@ def test_no_method_touches_tests_while_learning_or_a_task_that_is_over(
             clock.append(f"task {clock.count('test')}")
             self.inner.learn(images, labels)
 
-        def answers(self, images):
+        def predict(self, images):
             clock.append("test")
-            return self.inner.answers(images)
+            return self.inner.predict(images)
 
         def reports(self):
             return self.inner.reports()
@@ -379,10 +379,10 @@ def test_accuracies_against_counting_by_hand(setting):
         seen = {label for task in scenario.tasks[: event.task + 1] for label in task.classes}
         assert set(step.per_class) == seen
         for label, accuracy in step.per_class.items():
-            answers = [
+            predictions = [
                 hashed(image) for image, of in zip(test.images, test.labels, strict=True) if of == label
             ]
-            assert accuracy == pytest.approx(answers.count(label) / len(answers))
+            assert accuracy == pytest.approx(predictions.count(label) / len(predictions))
     assert len(set(step.accuracies)) > 1
     assert any(0 < accuracy < 1 for accuracy in step.accuracies)
 
@@ -481,7 +481,7 @@ def test_a_record_of_a_run_in_domains(make):
     assert record.run["order"] == "dark,bright"
     assert not np.isnan(record.matrix).any()
     assert [task.name for task in record.tasks] == list(STYLES)
-    right = np.array(record.answers) == record.truth
+    right = np.array(record.predictions) == record.truth
     assert record.matrix[-1] == pytest.approx([right[:6].mean(), right[6:].mean()])
 
 
@@ -506,16 +506,16 @@ def test_records_are_given_after_each_task_and_grow(make):
 
 
 @pytest.mark.parametrize("options", [{}, {"lam": "gcv", "balance": True}, {"lam": 1.0}], ids=repr)
-def test_a_sweep_over_k_leaves_the_records_of_single_runs(make, tmp_path, options, lessons_learned):
+def test_a_sweep_over_k_leaves_the_records_of_single_runs(make, tmp_path, options, batches_learned):
     sweep = make("depths", k=(1, 3), **options)
     together = finish(sweep)
-    assert len(lessons_learned) == 5
+    assert len(batches_learned) == 5
     for k in (1, 3):
         alone = make(k=k, folder=tmp_path / "alone", **options)
         record, mine = only(alone), together[str(k)]
         assert mine.name == record.name
         assert sweep.paths[str(k)].name == alone.paths[""].name
-        assert mine.answers == record.answers
+        assert mine.predictions == record.predictions
         ours, theirs = numbers(mine), numbers(record)
         for values in (ours, theirs):
             values["lambdas"] = [step["chosen"].pop("lambda") for step in values["steps"]]
@@ -523,14 +523,14 @@ def test_a_sweep_over_k_leaves_the_records_of_single_runs(make, tmp_path, option
         assert ours == theirs
 
 
-def test_a_single_run_finds_what_a_sweep_has_done_and_the_other_way_round(make, lessons_learned):
+def test_a_single_run_finds_what_a_sweep_has_done_and_the_other_way_round(make, batches_learned):
     finish(make("depths", k=(1, 3)))
-    lessons_learned.clear()
+    batches_learned.clear()
     for k in (1, 3):
         assert make(k=k).finished() is not None
         only(make(k=k))
     assert make(k=2).finished() is None
-    assert lessons_learned == []
+    assert batches_learned == []
     only(make(k=2))
     assert make("depths", k=(1, 2, 3)).finished().keys() == {"1", "2", "3"}
 
@@ -678,7 +678,7 @@ def test_a_stream_ends_where_learning_at_once_ends(make):
     """The sums are the same, so at a given λ are the answers."""
     stream = only(make(scenario=online(few_digits(), batch=3), lam=1.0))
     offline = only(make(lam=1.0))
-    assert stream.answers == offline.answers
+    assert stream.predictions == offline.predictions
     assert stream.matrix == pytest.approx(offline.matrix, nan_ok=True)
 
 
@@ -781,34 +781,34 @@ def test_a_record_says_how_its_data_were_laid_out(make):
 # On disk
 
 
-def test_a_finished_run_leaves_one_file_and_is_not_repeated(make, tmp_path, lessons_learned):
+def test_a_finished_run_leaves_one_file_and_is_not_repeated(make, tmp_path, batches_learned):
     one = make()
     assert one.finished() is None
     first = only(one)
     left = {file.name for file in (tmp_path / "out").rglob("*")}
     assert left == {f"{first.name}.json", "unfinished", f".{first.name}.lock"}
-    assert len(lessons_learned) == 5
+    assert len(batches_learned) == 5
     written = one.paths[""].read_bytes()
     [found] = list(make().go())
     assert found[""] == first == make().finished()[""]
-    assert len(lessons_learned) == 5
+    assert len(batches_learned) == 5
     assert one.paths[""].read_bytes() == written
     again = only(make(), again=True)
-    assert len(lessons_learned) == 10
+    assert len(batches_learned) == 10
     assert numbers(again) == numbers(first)
     assert {file.name for file in (tmp_path / "out").rglob("*")} == left
 
 
-def test_a_run_that_is_given_up_goes_on_where_it_was(make, lessons_learned):
+def test_a_run_that_is_given_up_goes_on_where_it_was(make, batches_learned):
     expected = only(make(folder=Path(make().folder) / "elsewhere"))
     order = [list(map(str, sorted(task.classes))) for task in expected.tasks]
-    lessons_learned.clear()
+    batches_learned.clear()
     begun = make().go()
     next(begun), next(begun)
     begun.close()
     counts = [len(records[""].steps) for records in make().go()]
     assert counts == [2, 3, 4, 5]
-    assert lessons_learned == order
+    assert batches_learned == order
     assert numbers(make().finished()[""]) == numbers(expected)
 
 
@@ -823,17 +823,17 @@ def begun(make, tasks=2, **options):
     return place
 
 
-def test_again_begins_anew_what_was_begun(make, lessons_learned):
+def test_again_begins_anew_what_was_begun(make, batches_learned):
     begun(make)
     assert [len(records[""].steps) for records in make().go(again=True)] == [1, 2, 3, 4, 5]
-    assert len(lessons_learned) == 7
+    assert len(batches_learned) == 7
 
 
-def test_another_version_begins_anew(make, lessons_learned, monkeypatch):
+def test_another_version_begins_anew(make, batches_learned, monkeypatch):
     begun(make)
     monkeypatch.setattr(machine, "versions", lambda: {"layup": "99"})
     record = only(make())
-    assert len(lessons_learned) == 7
+    assert len(batches_learned) == 7
     assert record.versions == {"layup": "99"}
     assert len(record.steps) == 5
 
@@ -917,7 +917,7 @@ def test_a_folder_that_cannot_be_made_is_one_clear_sentence(make, tmp_path):
         finish(make("nmc", folder=tmp_path / "file" / "out"))
 
 
-def test_a_record_that_cannot_be_written_loses_nothing(make, tmp_path, lessons_learned, monkeypatch):
+def test_a_record_that_cannot_be_written_loses_nothing(make, tmp_path, batches_learned, monkeypatch):
     one = make("nmc")
     with monkeypatch.context() as patch:
 
@@ -932,10 +932,10 @@ def test_a_record_that_cannot_be_written_loses_nothing(make, tmp_path, lessons_l
             finish(one)
     assert make("nmc").finished() is None
     assert len(only(make("nmc")).steps) == 5
-    assert len(lessons_learned) == 5
+    assert len(batches_learned) == 5
 
 
-def test_whoever_waits_for_a_run_finds_it_finished(make, lessons_learned):
+def test_whoever_waits_for_a_run_finds_it_finished(make, batches_learned):
     """Two commands at once: the second one waits, and then has nothing to do."""
     from threading import Thread
 
@@ -950,7 +950,7 @@ def test_whoever_waits_for_a_run_finds_it_finished(make, lessons_learned):
     waiting.join(30)
     assert not waiting.is_alive()
     assert found == [last]
-    assert len(lessons_learned) == 5
+    assert len(batches_learned) == 5
 
 
 # Killed
@@ -1045,7 +1045,7 @@ def kill_all(folder):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_killed_run_goes_on_at_its_task_and_gives_the_same_record(
-    tmp_path, nano, lessons_learned, monkeypatch
+    tmp_path, nano, batches_learned, monkeypatch
 ):
     monkeypatch.setenv("LAYUP_CACHE", str(tmp_path / "cache"))
     undisturbed = {
@@ -1060,10 +1060,10 @@ def test_a_killed_run_goes_on_at_its_task_and_gives_the_same_record(
         timeout=300,
     )
     for what, killing in KILLINGS.items():
-        lessons_learned.clear()
+        batches_learned.clear()
         one = to_be_killed(tmp_path / "killed" / what, killing, nano)
         records = finish(one)
-        assert len(lessons_learned) == killing.learned, what
+        assert len(batches_learned) == killing.learned, what
         for way, expected in undisturbed[killing.method, killing.session].items():
             assert numbers(records[way]) == numbers(expected), what
         assert one.finished() == records

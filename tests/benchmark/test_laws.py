@@ -18,7 +18,7 @@ from layup import FirstSession, storage
 from layup.backbones import Backbone, Preprocessing, load_backbone
 from layup.backbones.timm_models import timm_backbone
 from layup.benchmark.datasets import Dataset, Part, load_dataset
-from layup.benchmark.laws import LAWS, LawBrokenError, World, check, exemptions, laws_of
+from layup.benchmark.laws import LAWS, Examples, LawBrokenError, check, exemptions, laws_of
 from layup.benchmark.methods import (
     METHODS,
     DepthsMethod,
@@ -36,12 +36,12 @@ from layup.errors import BadImageError, InputError, LayupError, UnknownNameError
 from layup.features.cache import FeatureCache
 from layup.images import image_digest, open_image
 from learners import tinted
-from photos import lesson
+from photos import batch
 
 from timm.layers import resample_abs_pos_embed  # isort: skip  # after layup
 from timm.models.vision_transformer import VisionTransformer  # isort: skip
 
-WORLD = World(
+EXAMPLES = Examples(
     [tinted({0: 4, 1: 4}), tinted({2: 5, 3: 4}), tinted({0: 8, 4: 4}, start=20)],
     tinted(dict.fromkeys(range(5), 2), start=60)[0],
 )
@@ -115,22 +115,22 @@ def session(setup: Setup, tmp_path_factory: pytest.TempPathFactory) -> Setup:
 
 @pytest.mark.parametrize("method", EVERY, ids=lambda method: method.name)
 def test_every_method_obeys_the_laws(method: Method, setup: Setup, session: Setup) -> None:
-    check(method, session if method.adapts else setup, WORLD)
+    check(method, session if method.adapts else setup, EXAMPLES)
 
 
 @otherwise
 def test_with_any_options_it_goes_on_where_it_was_saved(method: Method, setup: Setup, session: Setup) -> None:
-    LAWS[SAVED](method, session if method.adapts else setup, WORLD)
+    LAWS[SAVED](method, session if method.adapts else setup, EXAMPLES)
 
 
 @pytest.mark.slow
 @otherwise
 def test_with_any_options_a_method_obeys_the_laws(method: Method, setup: Setup, session: Setup) -> None:
-    check(method, session if method.adapts else setup, WORLD)
+    check(method, session if method.adapts else setup, EXAMPLES)
 
 
 def test_what_a_stream_carries_on_obeys_the_laws_too(setup: Setup) -> None:
-    check(SequentialMethod(batch_size=4), replace(setup, setting="ocl"), WORLD)  # an optimiser
+    check(SequentialMethod(batch_size=4), replace(setup, setting="ocl"), EXAMPLES)  # an optimiser
 
 
 # Exemptions
@@ -138,12 +138,12 @@ def test_what_a_stream_carries_on_obeys_the_laws_too(setup: Setup) -> None:
 
 @pytest.mark.parametrize(
     ("method", "law"),
-    [(method, law) for method in EVERY if not method.at_once for law in method.exempt],
+    [(method, law) for method in EVERY if not method.joint for law in method.exempt],
     ids=lambda each: each if isinstance(each, str) else each.name,
 )
 def test_no_exemption_is_idle(method: Method, law: str, setup: Setup) -> None:
     with pytest.raises(LawBrokenError, match=law):
-        LAWS[law](method, setup, WORLD)
+        LAWS[law](method, setup, EXAMPLES)
 
 
 def test_exemptions_have_a_reason_and_all_other_laws_are_checked() -> None:
@@ -193,7 +193,7 @@ class Pixels(Learner):
     def rows(self, images: Any) -> np.ndarray:
         return np.array([self.pixels(image)[:-1] for image in images])
 
-    def answers(self, images: Any) -> dict[str, list[str]]:
+    def predict(self, images: Any) -> dict[str, list[str]]:
         means, rows = self.means(), self.rows(images)
         distances = [((rows - mean) ** 2).sum(axis=1) for mean in means.values()]
         return {ONLY: [[*means][place] for place in np.argmin(distances, axis=0)]}
@@ -242,7 +242,7 @@ class RefusesTheNew(Pixels):
 
 
 class Guesses(Pixels):
-    def answers(self, images: Any) -> dict[str, list[str]]:
+    def predict(self, images: Any) -> dict[str, list[str]]:
         return {ONLY: [min(self.sums) for _ in images]}
 
 
@@ -251,7 +251,7 @@ class PrefersTheLatest(Pixels):
         self.sums[label] = 0.5 * self.sums.get(label, row) + 0.5 * row
 
 
-class CountsLessons(Pixels):
+class CountsTasks(Pixels):
     def learn(self, images: Any, labels: Any) -> None:
         alone = Pixels()
         alone.learn(images, labels)
@@ -274,7 +274,7 @@ class SkipsTheBadOne(Pixels):
                 continue
 
 
-class LooksBackAtLessons(Pixels):
+class LooksBackAtTasks(Pixels):
     last: Any = ()
 
     def learn(self, images: Any, labels: Any) -> None:
@@ -292,9 +292,9 @@ class LooksBackAtTests(Pixels):
         for place in range(len(self.asked)):
             self.pixels(self.asked[place])
 
-    def answers(self, images: Any) -> dict[str, list[str]]:
+    def predict(self, images: Any) -> dict[str, list[str]]:
         self.asked = images
-        return super().answers(images)
+        return super().predict(images)
 
 
 class HoldsOnToImages(Pixels):
@@ -342,15 +342,15 @@ class HoldsOnToLabels(HoldsOnToImages):
 
 
 class KnowsAllDigits(Pixels):
-    def answers(self, images: Any) -> dict[str, list[str]]:
+    def predict(self, images: Any) -> dict[str, list[str]]:
         bright = self.rows(images).mean(axis=1) > 66
-        given = super().answers(images)[ONLY]
+        given = super().predict(images)[ONLY]
         return {ONLY: ["digit 9" if each else label for each, label in zip(bright, given, strict=True)]}
 
 
 class SaysMore(Pixels):
-    def answers(self, images: Any) -> dict[str, list[str]]:
-        return {ONLY: [*super().answers(images)[ONLY], min(self.sums)]}
+    def predict(self, images: Any) -> dict[str, list[str]]:
+        return {ONLY: [*super().predict(images)[ONLY], min(self.sums)]}
 
 
 class ReportsOtherwise(Pixels):
@@ -367,9 +367,9 @@ class LooksAtTheBatch(Pixels):
 
 
 class CountsQuestions(Pixels):
-    def answers(self, images: Any) -> dict[str, list[str]]:
+    def predict(self, images: Any) -> dict[str, list[str]]:
         self.header["asked"] = self.header.get("asked", 0) + len(images)
-        return super().answers(images)
+        return super().predict(images)
 
 
 class LosesAClass(Pixels):
@@ -426,7 +426,7 @@ class KeepsImages(Pixels):
         return {ONLY: replace(report, state_bytes=report.state_bytes + 16 * len(self.header["images"]))}
 
 
-class KeepsLessons(Pixels):
+class KeepsTasks(Pixels):
     def learn(self, images: Any, labels: Any) -> None:
         super().learn(images, labels)
         self.header["lessons"] = [*self.header.get("lessons", []), len(images)]
@@ -447,10 +447,10 @@ BREAKERS: dict[type[Pixels], str] = {
     RefusesTheOld: COMES,
     Guesses: "it learns",
     PrefersTheLatest: "the order of lessons and images does not matter",
-    CountsLessons: "one lesson or many are the same",
+    CountsTasks: "one lesson or many are the same",
     LearnsUntilTheBadOne: BAD,
     SkipsTheBadOne: BAD,
-    LooksBackAtLessons: AGAIN,
+    LooksBackAtTasks: AGAIN,
     LooksBackAtTests: AGAIN,
     HoldsOnToImages: ALIAS,
     HoldsOnToLabels: ALIAS,
@@ -465,7 +465,7 @@ BREAKERS: dict[type[Pixels], str] = {
     TrustsNumPysLuck: SEED,
     TrustsPythonsLuck: SEED,
     KeepsImages: "more images of the same classes take no more room",
-    KeepsLessons: "more lessons of the same classes take no more room",
+    KeepsTasks: "more lessons of the same classes take no more room",
 }
 
 
@@ -479,7 +479,7 @@ def broken(method: Method, setup: Setup) -> list[str]:
     found = []
     for name, law in LAWS.items():
         try:
-            law(method, setup, WORLD)
+            law(method, setup, EXAMPLES)
         except LawBrokenError:
             found.append(name)
         except LayupError:
@@ -517,7 +517,7 @@ def test_who_breaks_one_law_is_caught_by_it_and_by_no_other(kind: type[Pixels], 
             KnowsAllDigits,
             rf"'{ONLY_LEARNED}': an answer is 'digit 9', and should be one of digit 0, digit 1\.$",
         ),
-        (LooksBackAtLessons, rf"'{AGAIN}': .* \(A lesson is over: .*\), and should not\.$"),
+        (LooksBackAtTasks, rf"'{AGAIN}': .* \(A lesson is over: .*\), and should not\.$"),
         (
             SkipsTheBadOne,
             rf"'{BAD}': a lesson with a file that is not there was learned, and should have ended",
@@ -532,7 +532,7 @@ def test_what_was_seen_and_what_was_expected_is_said_in_one_sentence(
     kind: type[Pixels], says: str, anything: Setup
 ) -> None:
     with pytest.raises(LawBrokenError, match=f"^The method 'pixels' breaks the law .*{says}"):
-        check(PixelsMethod(kind), anything, WORLD)
+        check(PixelsMethod(kind), anything, EXAMPLES)
 
 
 class OptsOut(PixelsMethod):
@@ -548,30 +548,30 @@ class OptsOutOfWhatNobodyMay(PixelsMethod):
 
 
 def test_who_opts_out_of_a_law_is_not_held_to_it(anything: Setup) -> None:
-    check(OptsOut(CountsQuestions), anything, WORLD)
+    check(OptsOut(CountsQuestions), anything, EXAMPLES)
 
 
 def test_only_laws_that_there_are_can_be_opted_out_of_and_not_all_of_them(anything: Setup) -> None:
     with pytest.raises(UnknownNameError, match="Unknown law 'answering changes everything'"):
-        check(OptsOutOfNothing(), anything, WORLD)
+        check(OptsOutOfNothing(), anything, EXAMPLES)
     with pytest.raises(InputError, match=r"'pixels' opts out of .*, and no method may"):
-        check(OptsOutOfWhatNobodyMay(LooksAtTheBatch), anything, WORLD)
+        check(OptsOutOfWhatNobodyMay(LooksAtTheBatch), anything, EXAMPLES)
 
 
 # The world
 
 
 def test_a_world_is_cut_out_of_a_dataset() -> None:
-    world = World.of(load_dataset("digits"), 4)
-    counts = [Counter(labels) for _, labels in world.lessons]
+    world = Examples.of(load_dataset("digits"), 4)
+    counts = [Counter(labels) for _, labels in world.tasks]
     assert counts == [{"0": 4, "1": 4}, {"2": 4, "3": 4}, {"0": 8, "4": 4}]
-    digests = [image_digest(image) for images, _ in world.lessons for image in images]
+    digests = [image_digest(image) for images, _ in world.tasks for image in images]
     digests += map(image_digest, world.asked)
     assert len(digests) == len(set(digests)) == 28 + 20
 
 
 @pytest.mark.parametrize(
-    ("lessons", "says"),
+    ("tasks", "says"),
     [
         ([{0: 4, 1: 4}, {2: 4, 3: 4}], "it has 2 lessons, and not three"),
         ([{0: 4}, {2: 4, 3: 4}, {0: 8, 4: 4}], "do not bring two new classes each"),
@@ -582,14 +582,14 @@ def test_a_world_is_cut_out_of_a_dataset() -> None:
         ([{0: 4, 1: 4}, {2: 4, 3: 4}, {0: 7, 4: 8}], "nothing returns .* with twice as many images"),
     ],
 )
-def test_a_world_in_which_laws_would_not_show_is_refused(lessons: list[dict[int, int]], says: str) -> None:
+def test_a_world_in_which_laws_would_not_show_is_refused(tasks: list[dict[int, int]], says: str) -> None:
     with pytest.raises(InputError, match=f"^This world cannot show whether laws are obeyed: .*{says}.*\\.$"):
-        World([lesson(each) for each in lessons], WORLD.asked)
+        Examples([batch(each) for each in tasks], EXAMPLES.asked)
 
 
 def test_a_world_without_questions_or_with_too_few_classes_is_refused() -> None:
     with pytest.raises(InputError, match="there are no images to ask about"):
-        World(WORLD.lessons, [])
-    few = Part(*lesson({0: 1, 1: 1}))
+        Examples(EXAMPLES.tasks, [])
+    few = Part(*batch({0: 1, 1: 1}))
     with pytest.raises(InputError, match="A world takes five classes, and 'few' has 2"):
-        World.of(Dataset("few", ("digit 0", "digit 1"), few, few))
+        Examples.of(Dataset("few", ("digit 0", "digit 1"), few, few))

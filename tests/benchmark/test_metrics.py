@@ -47,12 +47,12 @@ def test_accuracy_weighs_samples_and_per_class_accuracy_weighs_classes() -> None
 
 @pytest.mark.parametrize("seed", range(5))
 def test_metrics_agree_with_scikit_learn(seed: int) -> None:
-    truth, answers = np.random.default_rng(seed).integers(0, 7, size=(2, 80))
-    assert accuracy(truth, answers) == pytest.approx(accuracy_score(truth, answers))
-    assert list(per_class_accuracy(truth, answers).values()) == pytest.approx(
-        recall_score(truth, answers, average=None)
+    truth, predictions = np.random.default_rng(seed).integers(0, 7, size=(2, 80))
+    assert accuracy(truth, predictions) == pytest.approx(accuracy_score(truth, predictions))
+    assert list(per_class_accuracy(truth, predictions).values()) == pytest.approx(
+        recall_score(truth, predictions, average=None)
     )
-    np.testing.assert_array_equal(confusion(truth, answers)[1], confusion_matrix(truth, answers))
+    np.testing.assert_array_equal(confusion(truth, predictions)[1], confusion_matrix(truth, predictions))
 
 
 def test_average_accuracy_weighs_tasks_the_same() -> None:
@@ -64,11 +64,11 @@ def test_average_accuracy_weighs_tasks_the_same() -> None:
 
 @pytest.mark.parametrize("measure", [confusion, accuracy, per_class_accuracy])
 @pytest.mark.parametrize(
-    ("truth", "answers"), [(["a"], ["a", "b"]), ([["a", "b"]], [["a", "b"]]), ([], ["a"])]
+    ("truth", "predictions"), [(["a"], ["a", "b"]), ([["a", "b"]], [["a", "b"]]), ([], ["a"])]
 )
-def test_lists_that_do_not_match_are_refused(measure: Any, truth: Any, answers: Any) -> None:
+def test_lists_that_do_not_match_are_refused(measure: Any, truth: Any, predictions: Any) -> None:
     with pytest.raises(InputError, match="lists of one length"):
-        measure(truth, answers)
+        measure(truth, predictions)
 
 
 def test_the_accuracy_of_nothing_is_undefined() -> None:

@@ -41,11 +41,11 @@ def test_the_file_is_plain_json_with_numbers_by_name(record, tmp_path):
     assert values["schema"] == SCHEMA
     assert values["matrix"][0][1] is None  # not NaN, which is no JSON
     assert values["summary"]["average_accuracy"] == pytest.approx(np.mean(values["matrix"][-1]))
-    assert len(values["test"]["answers"]) == len(values["test"]["truth"])
+    assert len(values["test"]["predictions"]) == len(values["test"]["truth"])
 
 
-def test_the_matrix_agrees_with_the_last_answers(record):
-    right = np.array(record.truth) == np.array(record.answers)
+def test_the_matrix_agrees_with_the_last_predictions(record):
+    right = np.array(record.truth) == np.array(record.predictions)
     tasks = np.array(record.test_tasks)
     assert record.matrix[-1] == pytest.approx([right[tasks == t].mean() for t in range(3)])
     assert np.isnan(record.matrix[0, 1:]).all()
@@ -171,9 +171,9 @@ def damage(values, where, value):
         (["test"], None),
         (["test", "truth", 0], 99),
         (["test", "truth", 0], -1),
-        (["test", "answers", 0], 6),
+        (["test", "predictions", 0], 6),
         (["test", "task", 0], 3),
-        (["test", "answers"], [0]),
+        (["test", "predictions"], [0]),
         (["test", "truth", 0], "cat"),
         (["matrix", 0], [0.5]),
         (["matrix"], [[0.5, 0.5, 0.5]]),

@@ -116,7 +116,7 @@ def test_several_values_of_one_option_are_one_run(method, options, expected):
     assert RunSpec("digits", method=method, options=options).load_method() == expected
 
 
-def test_methods_that_answer_in_one_way_refuse_several():
+def test_methods_that_prediction_in_one_way_refuse_several():
     with pytest.raises(InputError, match="Several k at once are for the method 'layup', not for 'laynmc'"):
         RunSpec("digits", method="laynmc", options={"k": (1, 2)}).load_method()
     with pytest.raises(InputError, match="The method 'nmc' has no option 'k'"):
@@ -181,7 +181,9 @@ def test_a_run_gives_its_records_and_is_not_repeated(resolve, tmp_path):
         record.name for record in find_records([tmp_path / "out"])
     )
     again = run(experiment, again=True)
-    assert all(np.array_equal(new.answers, old.answers) for new, old in zip(again, records, strict=True))
+    assert all(
+        np.array_equal(new.predictions, old.predictions) for new, old in zip(again, records, strict=True)
+    )
     assert again != records  # the times, at least
 
 

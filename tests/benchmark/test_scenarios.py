@@ -43,7 +43,7 @@ def made(
 def test_all_tasks_at_once_have_all_images_and_forget_how_they_were_cut():
     dataset = made(classes=6, domains=STYLES)
     for scenario in (class_incremental(dataset, 3, per_class=2), domain_incremental(dataset, per_class=2)):
-        joined = scenario.at_once()
+        joined = scenario.joint()
         [task] = joined.tasks
         for part in ("train", "test"):
             places = np.concatenate([getattr(each, part) for each in scenario.tasks])
@@ -52,11 +52,11 @@ def test_all_tasks_at_once_have_all_images_and_forget_how_they_were_cut():
         assert joined.cut == {"per_class": 2}
         assert (joined.setting, joined.seed) == (scenario.setting, scenario.seed)
         assert joined.asked(0).tolist() == task.test.tolist()
-    assert class_incremental(dataset, 3).at_once().cut == class_incremental(dataset, 2).at_once().cut
+    assert class_incremental(dataset, 3).joint().cut == class_incremental(dataset, 2).joint().cut
 
 
 def taught(scenario: Scenario, task: int) -> list[Any]:
-    return [image for lesson in scenario.lessons(task) for image in lesson.images]
+    return [image for batch in scenario.batches(task) for image in batch.images]
 
 
 def everything_taught(scenario: Scenario) -> list[list[Any]]:
@@ -291,11 +291,11 @@ def test_a_stream_gives_each_image_once_and_no_batch_straddles_a_boundary(batch:
     seen = []
     for task in range(3):
         sizes = []
-        for lesson in scenario.lessons(task):
-            sizes.append(len(lesson.images))
-            assert set(lesson.labels) <= set(scenario.tasks[task].classes)
-            assert [image.split("/")[2] for image in lesson.images] == lesson.labels
-            seen += lesson.images
+        for batch in scenario.batches(task):
+            sizes.append(len(batch.images))
+            assert set(batch.labels) <= set(scenario.tasks[task].classes)
+            assert [image.split("/")[2] for image in batch.images] == batch.labels
+            seen += batch.images
         assert sizes[:-1] == [batch] * (len(sizes) - 1)
         assert 1 <= sizes[-1] <= batch
     assert sorted(seen) == sorted(dataset.train.images)
@@ -316,16 +316,16 @@ def test_the_order_of_a_stream_does_not_depend_on_the_size_of_its_batches() -> N
     assert everything_taught(online(dataset, 3, batch=1)) == everything_taught(online(dataset, 3, batch=5))
 
 
-def test_a_lesson_of_a_stream_does_not_name_its_task() -> None:
+def test_a_batch_of_a_stream_does_not_name_its_task() -> None:
     messages = set()
     for task in range(3):
-        for lesson in online(made(6, 2, 1), 3, batch=1).lessons(task):
-            assert set(vars(lesson)) == {"images", "labels"}
-            lesson.images.take_back()
+        for batch in online(made(6, 2, 1), 3, batch=1).batches(task):
+            assert set(vars(batch)) == {"images", "labels"}
+            batch.images.revoke()
             with pytest.raises(TaskOverError) as over:
-                lesson.images[0]
+                batch.images[0]
             messages.add(str(over.value))
-            told = " ".join(str(value) for value in vars(lesson.images).values()).lower()
+            told = " ".join(str(value) for value in vars(batch.images).values()).lower()
             assert "task" not in told
     assert len(messages) == 1
 
@@ -388,7 +388,7 @@ def test_images_can_be_read_while_they_are_lent_and_not_afterwards() -> None:
         lent[4]
     part, parts_part, iterator = lent[1:], lent[1:][:2], iter(lent)
     assert next(iterator) == "a"
-    lent.take_back()
+    lent.revoke()
     for read in (
         lambda: lent[0],
         lambda: lent[:],
@@ -405,32 +405,32 @@ def test_images_can_be_read_while_they_are_lent_and_not_afterwards() -> None:
 
 
 @pytest.mark.parametrize("batch", [None, 2])
-def test_each_lesson_is_over_when_the_next_one_begins_even_for_a_learner_that_kept_it(
+def test_each_batch_is_over_when_the_next_one_begins_even_for_a_learner_that_kept_it(
     batch: int | None,
 ) -> None:
     dataset = made(4, 3, 1)
     scenario = class_incremental(dataset, 2) if batch is None else online(dataset, 2, batch=batch)
     kept: list[Any] = []
     for task in range(2):
-        for lesson in scenario.lessons(task):
-            assert len(list(lesson.images)) == len(lesson.labels)
+        for batch in scenario.batches(task):
+            assert len(list(batch.images)) == len(batch.labels)
             for old in kept:
                 with pytest.raises(TaskOverError):
                     old[0]
-            kept += [lesson.images, lesson.images[:1], lesson.images[:2][1:] or lesson.images]
+            kept += [batch.images, batch.images[:1], batch.images[:2][1:] or batch.images]
     assert len(kept) >= 6
     for old in kept:
         with pytest.raises(TaskOverError):
             old[0]
 
 
-def test_a_lesson_that_was_broken_off_is_over_too() -> None:
-    lessons = class_incremental(made(), 5).lessons(0)
-    lesson = next(lessons)
+def test_a_batch_that_was_broken_off_is_over_too() -> None:
+    batches = class_incremental(made(), 5).batches(0)
+    batch = next(batches)
     with pytest.raises(KeyboardInterrupt):
-        lessons.throw(KeyboardInterrupt())
+        batches.throw(KeyboardInterrupt())
     with pytest.raises(TaskOverError, match="Task 1 is over"):
-        lesson.images[0]
+        batch.images[0]
 
 
 # What can be reached
@@ -453,7 +453,7 @@ def reachable(start: Any) -> dict[int, Any]:
 
 @pytest.mark.parametrize("batch", [None, 1])
 @pytest.mark.parametrize("name", ["digits", "digits-styles"])
-def test_nothing_of_the_tests_can_be_reached_from_a_lesson(name: str, batch: int | None) -> None:
+def test_nothing_of_the_tests_can_be_reached_from_a_batch(name: str, batch: int | None) -> None:
     dataset = load_dataset(name)
     if dataset.domains:
         scenario = domain_incremental(dataset)
@@ -461,13 +461,13 @@ def test_nothing_of_the_tests_can_be_reached_from_a_lesson(name: str, batch: int
         scenario = class_incremental(dataset) if batch is None else online(dataset, batch=batch)
     tests = {id(image) for image in dataset.test.images}
     assert tests <= reachable(scenario).keys()  # the walk does find them where they are
-    lessons = scenario.lessons(1)  # taken back when this is gone
-    lesson = next(lessons)
-    found = reachable(lesson)
-    assert {id(image) for image in lesson.images} <= found.keys()
+    batches = scenario.batches(1)  # taken back when this is gone
+    batch = next(batches)
+    found = reachable(batch)
+    assert {id(image) for image in batch.images} <= found.keys()
     assert not tests & found.keys()
     assert not [each for each in found.values() if isinstance(each, Dataset | Part | Scenario | Task)]
     arrays = [each for each in found.values() if isinstance(each, np.ndarray)]
     assert not any(np.may_share_memory(array, test) for array in arrays[:50] for test in dataset.test.images)
-    others = {id(image) for image in dataset.train.images} - {id(image) for image in lesson.images}
+    others = {id(image) for image in dataset.train.images} - {id(image) for image in batch.images}
     assert not others & found.keys()

@@ -109,8 +109,8 @@ def test_averages_are_over_all_tasks_so_far(nano):
             twin.learn([train.images[i] for i in task.train], [train.labels[i] for i in task.train])
             shares = []
             for seen in scenario.tasks[: t + 1]:
-                answers = twin.predict([test.images[i] for i in seen.test])
-                shares.append(np.mean(answers == [test.labels[i] for i in seen.test]))
+                predictions = twin.predict([test.images[i] for i in seen.test])
+                shares.append(np.mean(predictions == [test.labels[i] for i in seen.test]))
             assert values[t] == pytest.approx(sum(shares) / (t + 1))
 
 
@@ -160,8 +160,8 @@ def test_the_command_tells_shows_and_saves(quick_demo, capsys):
     shown = [line.split() for line in told.splitlines() if "layup predict" in line]
     assert quick_demo(*shown[0][1:]) == 0
     assert told.count("Done in") == 1
-    answers = capsys.readouterr().out
-    assert all(path.name in answers for path in Path("here/images").iterdir())
+    predictions = capsys.readouterr().out
+    assert all(path.name in predictions for path in Path("here/images").iterdir())
 
 
 def test_it_can_be_run_again(quick_demo, capsys):

@@ -141,23 +141,23 @@ def test_predict_prints_a_table(here, ok):
 
 
 def test_predict_as_json_and_as_csv(here, ok):
-    answers = json.loads(ok("predict", "m.layup", "test", "--json").out)
+    predictions = json.loads(ok("predict", "m.layup", "test", "--json").out)
     paths = sorted(Path("test").rglob("*.png"))
     model = load("m.layup")
     scores = model.scores(paths)
-    assert [set(answer) for answer in answers] == [{"path", "label", "scores"}] * 9
-    assert [answer["path"] for answer in answers] == [str(path) for path in paths]
-    assert [answer["label"] for answer in answers] == model.predict(paths).tolist()
-    for answer, row in zip(answers, scores, strict=True):
+    assert [set(answer) for answer in predictions] == [{"path", "label", "scores"}] * 9
+    assert [answer["path"] for answer in predictions] == [str(path) for path in paths]
+    assert [answer["label"] for answer in predictions] == model.predict(paths).tolist()
+    for answer, row in zip(predictions, scores, strict=True):
         assert list(answer["scores"]) == model.classes_
         np.testing.assert_allclose(list(answer["scores"].values()), row, atol=1e-9)
     head, *rows = csv.reader(io.StringIO(ok("predict", "m.layup", "test", "--csv").out))
     assert head == ["path", "label", *(f"score:{label}" for label in model.classes_)]
-    assert [row[:2] for row in rows] == [[answer["path"], answer["label"]] for answer in answers]
+    assert [row[:2] for row in rows] == [[answer["path"], answer["label"]] for answer in predictions]
     np.testing.assert_allclose([[float(score) for score in row[2:]] for row in rows], scores, atol=1e-9)
 
 
-def test_files_hold_all_answers(here, ok):
+def test_files_hold_all_predictions(here, ok):
     write_photos(here / "lots", {0: 50})
     assert len(json.loads(ok("predict", "m.layup", "lots", "--json").out)) == 50
     assert ok("predict", "m.layup", "lots").out.count(".png") == 50
@@ -186,8 +186,8 @@ def test_names_of_all_kinds(here, ok):
     assert "[bold]red/[/red].jpg" in learned.err
     assert set(counts_in(target)) == {"[bold]red", "käse 日本", "a,b\"c'd", "$\\x $"}
     assert "[bold]red/[/x] é.png" in ok("predict", target, "odd").out
-    answers = json.loads(ok("predict", target, "odd", "--json").out)
-    assert {answer["path"] for answer in answers} == {str(path) for path in Path("odd").rglob("*.png")}
+    predictions = json.loads(ok("predict", target, "odd", "--json").out)
+    assert {answer["path"] for answer in predictions} == {str(path) for path in Path("odd").rglob("*.png")}
     assert "[bold]red" in ok("info", target).out
     both = target.with_name("[red]both.layup")
     assert str(both) in ok("merge", target, "m.layup", "--to", both).out.replace("\n", "")
@@ -427,7 +427,7 @@ def test_one_bad_entry_does_not_stop_the_others(here, ok, refused):
     assert counts_in(here / "m.layup") == FIRST
 
 
-def test_photos_whose_names_are_not_utf8_are_answered(here, ok, monkeypatch):
+def test_photos_whose_names_are_not_utf8_are_predictioned(here, ok, monkeypatch):
     photo = here / "odd" / os.fsdecode(b"=caf\xe9\n\x1b[2J.png")
     photo.parent.mkdir()
     shutil.copy(here / "first" / name(0) / "000.png", photo)
@@ -448,9 +448,9 @@ def test_folders_by_any_name(here, ok, monkeypatch):
     assert len(expected) == 9
     monkeypatch.chdir(here / "first")
     for folder in (".", "../first", "../link", "../link/.", here / "link", "../second/../first"):
-        answers = json.loads(ok("predict", "../m.layup", folder, "--json").out)
-        assert [answer["label"] for answer in answers] == expected
-        assert all(Path(answer["path"]).exists() for answer in answers)
+        predictions = json.loads(ok("predict", "../m.layup", folder, "--json").out)
+        assert [answer["label"] for answer in predictions] == expected
+        assert all(Path(answer["path"]).exists() for answer in predictions)
         ok("evaluate", "../m.layup", folder)
 
 
@@ -668,7 +668,7 @@ def test_merges_that_make_no_sense(here, refused, ok):
     assert not Path("new.layup").exists()
 
 
-def test_an_empty_model_cannot_answer(here, ok, refused):
+def test_an_empty_model_cannot_prediction(here, ok, refused):
     ok("forget", "m.layup", "first")
     ok("info", "m.layup")
     refused("predict", "m.layup", "test", says=["knows no class"])
@@ -784,7 +784,7 @@ def test_a_full_disk_leaves_the_old_model(here):
     assert list(here.glob(".*.tmp")) == []
 
 
-def test_two_lessons_at_once_are_both_learned(here):
+def test_two_batches_at_once_are_both_learned(here):
     write_photos(here / "third", {7: 4})
     processes = [script("learn", photos, "--to", "m.layup", cwd=here) for photos in ("second", "third")]
     results = [finished(process) for process in processes]
@@ -1084,7 +1084,7 @@ def test_tuning_that_was_killed_goes_on(here, ok, monkeypatch):
     assert not Path("n.layup.adapting").exists()
 
 
-def test_what_is_left_of_a_tuning_that_was_given_up_goes_with_the_next_lesson(here, ok):
+def test_what_is_left_of_a_tuning_that_was_given_up_goes_with_the_next_batch(here, ok):
     Path("m.layup.adapting").write_text("weights tuned to photos")
     ok("learn", "second", "--to", "m.layup")
     assert not Path("m.layup.adapting").exists()

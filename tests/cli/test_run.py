@@ -65,7 +65,7 @@ def quick(run):
 
 
 @pytest.fixture
-def lessons(monkeypatch):
+def batches(monkeypatch):
     """How many lessons were learned."""
     seen = []
     original = ModelLearner.learn
@@ -138,18 +138,18 @@ def test_on_a_terminal_the_table_grows(quick, monkeypatch):
     assert done.out.count("folder:photos, cil, layup, seed 1993") == 1
 
 
-def test_a_finished_run_is_not_run_again_unless_asked(quick, here, lessons):
+def test_a_finished_run_is_not_run_again_unless_asked(quick, here, batches):
     quick(*PHOTOS)
     [path] = (here / "results").glob("*.json")
     before = path.read_bytes()
     again = quick(*PHOTOS)
-    assert len(lessons) == 2
+    assert len(batches) == 2
     assert again.out == ""
     assert "This run is finished already (--again runs it anew)" in again.err
     assert f"results/{path.name}: average accuracy " in again.err
     assert path.read_bytes() == before
     assert "average accuracy" in quick(*PHOTOS, "--again").out
-    assert len(lessons) == 4
+    assert len(batches) == 4
 
 
 def test_a_run_that_failed_in_the_middle_goes_on_and_shows_what_was_done(quick, run, here, monkeypatch):
@@ -172,9 +172,9 @@ def test_a_run_that_failed_in_the_middle_goes_on_and_shows_what_was_done(quick, 
     assert len(calls) == 3
 
 
-def test_several_k_are_one_run_and_several_records(quick, here, lessons):
+def test_several_k_are_one_run_and_several_records(quick, here, batches):
     result = quick("folder:photos", "--tasks", 2, "--k", "1,3-4")
-    assert len(lessons) == 2
+    assert len(batches) == 2
     found = records(here / "results")
     assert sorted(record.run["options"]["k"] for record in found.values()) == [1, 3, 4]
     for k in (1, 3, 4):
@@ -184,7 +184,7 @@ def test_several_k_are_one_run_and_several_records(quick, here, lessons):
         )
     assert "folder:photos, cil, layup, seed" in result.out
     assert "finished already" in quick("folder:photos", "--tasks", 2, "--k", 3).err
-    assert len(lessons) == 2
+    assert len(batches) == 2
 
 
 def test_several_seeds_are_several_runs(quick, here):
@@ -271,12 +271,12 @@ def test_domains_are_run_one_after_another_by_default(quick, here):
     assert the_record(here / "mixed").run["order"] == "shuffled"
 
 
-def test_a_stream_is_run_in_small_batches(quick, here, lessons):
+def test_a_stream_is_run_in_small_batches(quick, here, batches):
     quick(*PHOTOS, "--setting", "ocl", "--batch", 3)
     record = the_record(here / "results")
     assert (record.run["setting"], record.run["batch"]) == ("ocl", 3)
     assert record.run["options"]["lam"] == "gcv"
-    assert len(lessons) == 2 * 3
+    assert len(batches) == 2 * 3
 
 
 def test_options_reach_the_record(quick, here):
@@ -324,12 +324,12 @@ def test_a_run_that_needs_much_memory_says_so(quick, monkeypatch):
     assert quick(*PHOTOS, "--again").err.endswith(") beside the network.\n")
 
 
-def test_a_run_that_would_not_fit_is_one_sentence(run, here, lessons, monkeypatch):
+def test_a_run_that_would_not_fit_is_one_sentence(run, here, batches, monkeypatch):
     monkeypatch.setattr(memory, "available", lambda: 9_000_000)
     result = run("--dataset", "folder:photos", *QUICK, "--k", 6)
     assert result.code == 1
     assert re.match(r"Error: This run would take about .* of memory, .*What would fit: k = [1-5]", result.err)
-    assert not lessons
+    assert not batches
     assert not records(here / "results")
 
 

@@ -20,7 +20,7 @@ from layup.errors import LayupError
 from layup.features.cache import FeatureCache, NoCache
 from layup.features.extract import EMBEDDING, Extractor
 from layup.images import open_image
-from photos import crops, digits, lesson
+from photos import batch, crops, digits
 
 
 @pytest.fixture(scope="module")
@@ -318,7 +318,7 @@ for part in Extractor(load_backbone("vit-nano")).stream(images):
 
 def test_killed_while_extracting_then_finished(nano, own_cache):
     """The cache holds whole batches, and the next run computes just the rest."""
-    images, _ = lesson(dict.fromkeys(range(8), 30))
+    images, _ = batch(dict.fromkeys(range(8), 30))
     child = subprocess.Popen(
         [sys.executable, "-c", EXTRACT],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"},

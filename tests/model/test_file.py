@@ -21,10 +21,10 @@ from layup.features import EMBEDDING
 from layup.formats import size_of
 from layup.model import file as model_file
 from layup.model.file import BUILT_IN, KIND, ModelFile, read_model
-from photos import lesson
+from photos import batch
 
 Parts = tuple[dict[str, Any], dict[str, Any]]
-FIRST = lesson({0: 6, 1: 5})
+FIRST = batch({0: 6, 1: 5})
 
 
 @pytest.fixture(scope="module")
@@ -366,7 +366,7 @@ def test_what_can_be_saved_can_be_loaded(tmp_path: Path) -> None:
 def test_what_was_forgotten_leaves_a_sound_file(tmp_path: Path) -> None:
     """All but a few, read again with other rounding: what is saved can be loaded."""
     model = LayUP("vit-nano", k=2, lam=1.0, cache=False)
-    images, labels = lesson({0: 60, 1: 60})
+    images, labels = batch({0: 60, 1: 60})
     model.learn(images, labels)
     other = LayUP(load_backbone("vit-nano", engine="folded"), k=2, lam=1.0, cache=False)
     gone = model.statistics_.empty()

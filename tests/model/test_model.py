@@ -51,12 +51,12 @@ from layup.images import open_image
 from layup.tuning.adaptation import adapt
 
 import timm  # isort: skip  # after layup, which mends torchvision
-from photos import crops, digits, lesson, name
+from photos import batch, crops, digits, name
 
 K = 2
-FIRST = lesson({0: 6, 1: 5})
-SECOND = lesson({2: 7, 0: 3}, start=20)
-TEST = lesson({0: 4, 1: 4, 2: 4}, start=60)
+FIRST = batch({0: 6, 1: 5})
+SECOND = batch({2: 7, 0: 3}, start=20)
+TEST = batch({0: 4, 1: 4, 2: 4}, start=60)
 BOTH = (FIRST[0] + SECOND[0], FIRST[1] + SECOND[1])
 
 
@@ -69,9 +69,9 @@ def nano():
 def make(nano):
     """LayUP models that are made, and answer, in a moment."""
 
-    def made(*lessons, lam=1.0, **settings):
+    def made(*batches, lam=1.0, **settings):
         model = LayUP(nano, **{"k": K, **settings}, lam=lam)
-        for images, labels in lessons:
+        for images, labels in batches:
             model.learn(images, labels)
         return model
 
@@ -162,19 +162,19 @@ def test_layup_is_ridge_regression(make, lam, balance):
     model = make(FIRST, SECOND, lam=lam, balance=balance)
     expected = literal_ridge(rows_of(model, BOTH[0]), BOTH[1], rows_of(model, TEST[0]), lam, balance)
     np.testing.assert_allclose(model.scores(TEST[0]), expected, atol=1e-7)
-    answers = [model.classes_[best] for best in expected.argmax(axis=1)]
-    assert model.predict(TEST[0]).tolist() == answers
+    predictions = [model.classes_[best] for best in expected.argmax(axis=1)]
+    assert model.predict(TEST[0]).tolist() == predictions
     assert model.lambda_ == lam
 
 
 def test_balance_is_on_and_matters(make):
-    lopsided = lesson({0: 12, 1: 2})
+    lopsided = batch({0: 12, 1: 2})
     scores = {
         balance: make(lopsided, lam=100.0, balance=balance).scores(TEST[0]) for balance in (True, False)
     }
     assert np.abs(scores[True] - scores[False]).max() > 0.01
     np.testing.assert_array_equal(make(lopsided, lam=100.0).scores(TEST[0]), scores[True])
-    even = lesson({0: 5, 1: 5})
+    even = batch({0: 5, 1: 5})
     np.testing.assert_allclose(
         make(even, balance=True).scores(TEST[0]), make(even, balance=False).scores(TEST[0]), atol=1e-9
     )
@@ -210,8 +210,8 @@ def test_nearest_means_by_euclidean_distance(nano, kind, tmp_path):
 def test_it_learns_something(nano):
     """Else everything above could hold of a model that answers at random."""
     model = LayUP(nano)
-    model.learn(*lesson(dict.fromkeys(range(4), 15)))
-    images, labels = lesson(dict.fromkeys(range(4), 10), start=80)
+    model.learn(*batch(dict.fromkeys(range(4), 15)))
+    images, labels = batch(dict.fromkeys(range(4), 10), start=80)
     assert np.mean(model.predict(images) == labels) > 0.5
 
 
@@ -227,7 +227,7 @@ def test_as_many_classes_as_lambdas_are_learned(nano):
     assert {*model.predict(images)} <= {*classes}
 
 
-def test_lessons_tell_what_they_did(make):
+def test_batches_tell_what_they_did(make):
     model = make()
     assert (model.classes_, model.counts_, model.batches) == ([], {}, [])
     done = model.learn(*SECOND)
@@ -283,18 +283,18 @@ def test_labels_may_be_an_array(make):
     assert all(type(label) is str for label in make((FIRST[0], np.array(FIRST[1]))).classes_)
 
 
-def test_one_class_so_far_is_always_the_answer(make):
+def test_one_class_so_far_is_always_the_prediction(make):
     model = make((digits(4, 3), ["four"] * 3))
     assert model.predict(TEST[0] + crops(3)).tolist() == ["four"] * (len(TEST[0]) + 3)
 
 
-def test_only_seen_classes_are_answers(make):
+def test_only_seen_classes_are_predictions(make):
     model = make(FIRST)
     assert set(model.predict(digits(7, 20))) <= set(FIRST[1])
     assert model.scores(TEST[0]).shape == (len(TEST[0]), 2)
 
 
-def test_nothing_asked_nothing_answered(make):
+def test_nothing_asked_nothing_predictioned(make):
     assert make(FIRST).predict([]).shape == (0,)
     assert make(FIRST).scores([]).shape == (0, 2)
 
@@ -333,14 +333,14 @@ def test_the_cache_does_not_change_what_is_learned(nano, own_cache):
 # λ and k
 
 
-def test_searched_lambda_is_of_the_papers_grid_and_of_the_last_lesson(make):
+def test_searched_lambda_is_of_the_papers_grid_and_of_the_last_batch(make):
     model = make(lam="search")
     assert model.lambda_ == 1.0  # nothing to search on yet
-    model.learn(*lesson({0: 3, 1: 3}))
+    model.learn(*batch({0: 3, 1: 3}))
     assert model.lambda_ == 1.0  # no class has four images
     found = []
     for digit in range(2, 8, 2):
-        model.learn(*lesson({digit: 8, digit + 1: 8}))
+        model.learn(*batch({digit: 8, digit + 1: 8}))
         found.append(model.lambda_)
         assert model.lambda_ in LAMBDAS
     assert set(found) != {1.0}
@@ -411,7 +411,7 @@ def test_configure_solves_the_same_sums_anew(make):
 
 
 def test_configure_keeps_a_searched_lambda(make):
-    model = make(lesson({0: 8, 1: 8}), lam="search")
+    model = make(batch({0: 8, 1: 8}), lam="search")
     found = model.lambda_
     assert model.configure(balance=False).lambda_ == found
 
@@ -565,7 +565,7 @@ def encodings(folder, images):
 
 
 def test_contents_of_files_are_learned_as_the_files_are(nano, tmp_path):
-    images, labels = lesson({0: 17, 1: 17})
+    images, labels = batch({0: 17, 1: 17})
     models = []
     for sources in encodings(tmp_path, images):
         models.append(LayUP(nano, k=K, lam=1.0, cache=False, workers=2))
@@ -640,7 +640,7 @@ def test_bad_images_are_skipped_and_reported(make, tmp_path, caplog, lam):
 def test_strict_learns_all_or_nothing(make, tmp_path, lam):
     model = make(FIRST, lam=lam)
     before = snapshot(model)
-    images, labels = lesson({5: 40})  # the bad one comes in the second batch
+    images, labels = batch({5: 40})  # the bad one comes in the second batch
     for verb in (model.learn, model.forget):
         with pytest.raises(BadImageError, match="no such file"):
             verb([*images, tmp_path / "none.jpg"], [*labels, "x"], strict=True)
@@ -688,9 +688,9 @@ def test_forgetting_some_images_of_a_class(make):
 
 
 def test_forgetting_keeps_lambda(make):
-    model = make(lesson({0: 8, 1: 8}), lesson({2: 8, 3: 8}), lam="search")
+    model = make(batch({0: 8, 1: 8}), batch({2: 8, 3: 8}), lam="search")
     found = model.lambda_
-    model.forget(*lesson({2: 8, 3: 8}))
+    model.forget(*batch({2: 8, 3: 8}))
     assert model.lambda_ == found
 
 
@@ -723,7 +723,7 @@ def test_forgetting_deletes_cached_features_of_all_backbones(nano, make):
 @pytest.mark.parametrize(
     ("unknown", "why"),
     [
-        (lesson({7: 2}), "never learned"),
+        (batch({7: 2}), "never learned"),
         ((FIRST[0][:1] * 7, [name(0)] * 7), "only 6 were learned"),
         ((digits(0, 3, start=90), [name(0)] * 3), "not what was learned"),
         ((digits(1, 5), [name(0)] * 5), "not what was learned"),
@@ -744,9 +744,9 @@ def test_forgetting_what_was_not_learned_is_refused(make, unknown, why):
 
 @pytest.mark.parametrize("kind", [LayUP, NMC, LayNMC])
 def test_merged_equals_joint_in_either_order(nano, kind):
-    def taught(*lessons):
+    def taught(*batches):
         model = kind(nano) if kind is NMC else kind(nano, K)
-        for each in lessons:
+        for each in batches:
             model.learn(*each)
         return model
 
@@ -766,16 +766,16 @@ def test_merging_leaves_the_other_model_alone(make):
     a, b = make(FIRST), make(SECOND)
     before = snapshot(b)
     assert a.merge(b) is a
-    a.learn(*lesson({8: 2}))
+    a.learn(*batch({8: 2}))
     assert_unchanged(b, before)
 
 
 def test_lambda_after_merging_is_that_of_the_model_that_saw_more(make):
-    large, small = make(lesson({0: 9, 1: 9}), lam="search"), make(lesson({2: 4, 3: 4}), lam="search")
+    large, small = make(batch({0: 9, 1: 9}), lam="search"), make(batch({2: 4, 3: 4}), lam="search")
     large.classifier_.adopt(large.statistics_, 0.1)
     small.classifier_.adopt(small.statistics_, 10.0)
     assert large.merge(small).lambda_ == 0.1
-    large = make(lesson({0: 9, 1: 9}), lam="search")
+    large = make(batch({0: 9, 1: 9}), lam="search")
     large.classifier_.adopt(large.statistics_, 0.1)
     assert small.merge(large).lambda_ == 0.1
 
@@ -784,12 +784,12 @@ def test_lambda_after_merging_is_that_of_the_model_that_saw_more(make):
     ("mine", "others"), [("search", "gcv"), ("gcv", "search"), ("search", 2.0), (2.0, "gcv")]
 )
 def test_merging_models_of_different_rules_keeps_ones_own(make, mine, others):
-    a, b = make(lesson({0: 5, 1: 5}), lam=mine), make(lesson({2: 5, 3: 5}), lam=others)
+    a, b = make(batch({0: 5, 1: 5}), lam=mine), make(batch({2: 5, 3: 5}), lam=others)
     before = a.lambda_
     a.merge(b)
     assert a.classifier.lam == mine
     assert a.lambda_ == before or mine == "gcv"
-    assert_same_sums(a, make(lesson({0: 5, 1: 5, 2: 5, 3: 5})))
+    assert_same_sums(a, make(batch({0: 5, 1: 5, 2: 5, 3: 5})))
 
 
 def test_merging_refuses_what_does_not_fit_and_says_why(nano, make):
@@ -821,17 +821,17 @@ def family(make, tmp_path):
     make(FIRST).save(tmp_path / "base.layup")
     base, left, right = (load(tmp_path / "base.layup") for _ in range(3))
     left.learn(*SECOND)
-    right.learn(*lesson({8: 4, 1: 2}, start=40))
+    right.learn(*batch({8: 4, 1: 2}, start=40))
     return base, left, right
 
 
-def test_shared_lessons_do_not_count_twice(make, family):
+def test_shared_batches_do_not_count_twice(make, family):
     base, left, right = family
     before = snapshot(left)
     with pytest.raises(MismatchError, match=r"share 1 of their batches.*base"):
         left.merge(right)
     assert_unchanged(left, before)
-    each_once = make(FIRST, SECOND, lesson({8: 4, 1: 2}, start=40))
+    each_once = make(FIRST, SECOND, batch({8: 4, 1: 2}, start=40))
     left.merge(right, base)
     assert_same_sums(left, each_once)
     assert len(left.batches) == len(set(left.batches)) == 3
@@ -849,9 +849,9 @@ def test_merging_over_a_base_is_symmetric(family, tmp_path):
 def test_three_models_of_one_base(make, family, tmp_path):
     base, left, right = family
     third = load(tmp_path / "base.layup")
-    third.learn(*lesson({5: 3}))
+    third.learn(*batch({5: 3}))
     left.merge(right, base).merge(third, base)
-    assert_same_sums(left, make(FIRST, SECOND, lesson({8: 4, 1: 2}, start=40), lesson({5: 3})))
+    assert_same_sums(left, make(FIRST, SECOND, batch({8: 4, 1: 2}, start=40), batch({5: 3})))
 
 
 def test_a_wrong_base_is_refused(make, family):
@@ -861,25 +861,25 @@ def test_a_wrong_base_is_refused(make, family):
         with pytest.raises(MismatchError, match="base must hold just the batches that both"):
             left.merge(right, wrong)
         assert_unchanged(left, before)
-    stranger = make(lesson({8: 2}))
+    stranger = make(batch({8: 2}))
     with pytest.raises(MismatchError, match="0 in all"):
         left.merge(stranger, base)
     assert_unchanged(left, before)
 
 
-def test_the_same_lesson_is_known_again_on_another_machine(make, family):
+def test_the_same_batch_is_known_again_on_another_machine(make, family):
     """Lessons are known by their images and labels, in whatever order: so a base can be made anew."""
     base, left, right = family
     again = make((FIRST[0][::-1], FIRST[1][::-1]))
     assert again.batches == base.batches
     with pytest.raises(MismatchError, match="share 1 of their batches"):
         make(FIRST).merge(again)
-    assert_same_sums(left.merge(right, again), make(FIRST, SECOND, lesson({8: 4, 1: 2}, start=40)))
+    assert_same_sums(left.merge(right, again), make(FIRST, SECOND, batch({8: 4, 1: 2}, start=40)))
     relabelled = make((FIRST[0], [*FIRST[1][:-1], "other"]))
     assert relabelled.batches != base.batches
 
 
-def test_a_lesson_learned_twice_is_two_lessons(make):
+def test_a_batch_learned_twice_is_two_batches(make):
     twice, once = make(FIRST, FIRST), make(FIRST)
     assert twice.batches == once.batches * 2
     other = make(FIRST, SECOND)
@@ -897,7 +897,7 @@ def test_both_forgot_the_same_images(make, family):
         left.merge(right, base)
     base.forget(*gone)
     rest = (FIRST[0][2:], FIRST[1][2:])
-    assert_same_sums(left.merge(right, base), make(rest, SECOND, lesson({8: 4, 1: 2}, start=40)))
+    assert_same_sums(left.merge(right, base), make(rest, SECOND, batch({8: 4, 1: 2}, start=40)))
 
 
 def test_overlapping_forgettings_cannot_be_merged(make):
@@ -915,13 +915,13 @@ def test_misspelt_options_are_refused():
         LayUP("vit-nano", lamda="gcv")
 
 
-def test_a_forgetting_counts_as_a_lesson(make, family):
+def test_a_forgetting_counts_as_a_batch(make, family):
     """What one side has forgotten stays forgotten."""
     base, left, right = family
     left.forget(FIRST[0][:2], FIRST[1][:2])
     left.merge(right, base)
     rest = (FIRST[0][2:], FIRST[1][2:])
-    assert_same_sums(left, make(rest, SECOND, lesson({8: 4, 1: 2}, start=40)))
+    assert_same_sums(left, make(rest, SECOND, batch({8: 4, 1: 2}, start=40)))
 
 
 def test_a_model_cannot_be_merged_with_itself(make):
@@ -935,7 +935,7 @@ def test_a_model_cannot_be_merged_with_itself(make):
 
 @pytest.mark.parametrize("lam", [1.0, "search", "gcv"])
 @pytest.mark.parametrize("balance", [True, False])
-def test_saved_and_loaded_answers_are_equal(make, tmp_path, lam, balance):
+def test_saved_and_loaded_predictions_are_equal(make, tmp_path, lam, balance):
     model = make(FIRST, SECOND, lam=lam, balance=balance)
     model.save(tmp_path / "m.layup")
     loaded = load(tmp_path / "m.layup")
@@ -970,12 +970,12 @@ def test_learning_goes_on_after_loading(make, tmp_path):
 
 
 def test_a_searched_lambda_survives_loading_and_forgetting(make, tmp_path):
-    model = make(lesson({0: 8, 1: 8}), lam="search")
+    model = make(batch({0: 8, 1: 8}), lam="search")
     model.classifier_.adopt(model.statistics_, 0.1)
     model.save(tmp_path / "m.layup")
     loaded = load(tmp_path / "m.layup")
     assert loaded.lambda_ == 0.1
-    loaded.forget(*lesson({0: 2}))
+    loaded.forget(*batch({0: 2}))
     assert loaded.lambda_ == 0.1
 
 
@@ -1025,7 +1025,7 @@ def test_a_model_in_float32_stays_so(make, tmp_path, lam):
     exact.save(tmp_path / "m.layup")
     assert size < 0.6 * (tmp_path / "m.layup").stat().st_size
     with pytest.raises(MismatchError, match="float64 and in float32"):
-        exact.merge(make(lesson({8: 2}), precision="float32"))
+        exact.merge(make(batch({8: 2}), precision="float32"))
 
 
 def test_an_unknown_precision_is_refused_with_a_guess(make):
@@ -1217,7 +1217,7 @@ def test_an_unknown_backbone_is_refused_with_a_guess():
 BRIEF = FirstSession("vpt", epochs=2)
 
 
-def test_the_first_lesson_tunes_the_backbone_and_no_later_one_does(nano, make):
+def test_the_first_batch_tunes_the_backbone_and_no_later_one_does(nano, make):
     before = nano.fingerprint
     model = make(FIRST, adapter=BRIEF)
     tuned = model.backbone_.fingerprint
@@ -1304,7 +1304,7 @@ def test_a_wish_for_an_adapter_is_saved_before_anything_is_learned(tmp_path):
 
 
 def test_a_first_session_that_fails_leaves_the_model_as_it_was(nano, make):
-    one_class = lesson({0: 5})
+    one_class = batch({0: 5})
     model = make(adapter=BRIEF)
     with pytest.raises(InputError, match="one class alone"):
         model.learn(*one_class)
@@ -1317,7 +1317,7 @@ def test_a_first_session_that_fails_leaves_the_model_as_it_was(nano, make):
     assert diverging.classes_ == []
 
 
-def test_a_first_lesson_that_fails_after_tuning_is_tuned_anew(make, monkeypatch):
+def test_a_first_batch_that_fails_after_tuning_is_tuned_anew(make, monkeypatch):
     model = make(adapter=BRIEF)
     with monkeypatch.context() as patch:
         patch.setattr(ImageModel, "_visit", None)
@@ -1370,7 +1370,7 @@ class Unread:
 
 
 @pytest.mark.parametrize("settings", [{}, {"adapter": "adaptformer"}], ids=["plain", "adapted"])
-def test_a_lesson_that_would_not_fit_is_refused_before_an_image_is_read(nano, settings, monkeypatch):
+def test_a_batch_that_would_not_fit_is_refused_before_an_image_is_read(nano, settings, monkeypatch):
     monkeypatch.setattr(memory, "available", lambda: 120_000_000)
     model = LayUP(nano, k=12, lam="search", **settings)
     with pytest.raises(
@@ -1399,7 +1399,7 @@ def test_a_forecast_is_that_of_the_sums(make, known):
     assert make(FIRST, lam="gcv", k=2).forecast(100, 5) == forecast_learning(256, 5, 100)
 
 
-def test_a_lesson_that_waits_on_the_disk_is_learned_alike(make, monkeypatch):
+def test_a_batch_that_waits_on_the_disk_is_learned_alike(make, monkeypatch):
     plain = make(FIRST, SECOND, lam="search")
     monkeypatch.setattr(layup.model.image_model, "Spool", partial(Spool, limit=0))
     spooled = make(FIRST, SECOND, lam="search")

@@ -17,7 +17,7 @@ import pytest
 
 from layup import FeatureCache, ImageModel, LayUP, load, load_backbone
 from layup.model.turns import Turn, all_turns, in_turn
-from photos import lesson
+from photos import batch
 
 THREADS = 4
 
@@ -96,21 +96,21 @@ def often() -> Iterator[None]:
     sys.setswitchinterval(before)
 
 
-def learn_all(model: ImageModel, lessons: list[tuple[list[np.ndarray], list[str]]]) -> None:
-    for images, labels in lessons:
+def learn_all(model: ImageModel, batches: list[tuple[list[np.ndarray], list[str]]]) -> None:
+    for images, labels in batches:
         model.learn(images, labels)
 
 
 @pytest.mark.usefixtures("often")
 def test_a_model_that_learns_in_four_threads_loses_nothing(tmp_path: Path) -> None:
     """Features come from the cache, so that the threads do nothing but add; five times, as it is chance."""
-    lessons = [lesson({digit: 1}, start=i) for digit in range(4) for i in range(10)]
+    batches = [batch({digit: 1}, start=i) for digit in range(4) for i in range(10)]
     nano, cache = load_backbone("vit-nano"), FeatureCache(tmp_path)
     alone = LayUP(nano, k=2, lam=1.0, cache=cache)
-    learn_all(alone, lessons)
+    learn_all(alone, batches)
     for _ in range(5):
         shared = LayUP(nano, k=2, lam=1.0, cache=cache)
-        works = [partial(learn_all, shared, lessons[start::THREADS]) for start in range(THREADS)]
+        works = [partial(learn_all, shared, batches[start::THREADS]) for start in range(THREADS)]
         in_threads(*works, lambda: [(shared.counts_, shared.classes_) for _ in range(50)])  # noqa: B023
         assert shared.counts_ == alone.counts_
         np.testing.assert_allclose(shared.statistics_.gram, alone.statistics_.gram, rtol=1e-9)
@@ -119,9 +119,9 @@ def test_a_model_that_learns_in_four_threads_loses_nothing(tmp_path: Path) -> No
 
 def test_predicting_and_saving_beside_learning(tmp_path: Path) -> None:
     one = LayUP("vit-nano", k=2, lam=1.0, cache=False)
-    images, labels = lesson({0: 4, 1: 4})
+    images, labels = batch({0: 4, 1: 4})
     one.learn(images, labels)
-    more = [lesson({digit: 3}, start=60) for digit in range(2, 8)]
+    more = [batch({digit: 3}, start=60) for digit in range(2, 8)]
 
     def predict() -> None:
         for _ in range(10):
@@ -137,7 +137,7 @@ def test_predicting_and_saving_beside_learning(tmp_path: Path) -> None:
 def test_merging_beside_learning_in_both_directions(tmp_path: Path) -> None:
     """One model learns, others are added to it, and it is added to others: all lessons of three images."""
     nano, cache = load_backbone("vit-nano"), FeatureCache(tmp_path)
-    lessons = [lesson({digit: 3}, start=3 * i) for digit in range(5) for i in range(10)]
+    batches = [batch({digit: 3}, start=3 * i) for digit in range(5) for i in range(10)]
 
     def knowing(*held: tuple[list[np.ndarray], list[str]]) -> LayUP:
         model = LayUP(nano, k=2, lam=1.0, cache=cache)
@@ -145,7 +145,7 @@ def test_merging_beside_learning_in_both_directions(tmp_path: Path) -> None:
         return model
 
     one = knowing()
-    learned, *others = (lessons[start::5] for start in range(5))
+    learned, *others = (batches[start::5] for start in range(5))
     givers, takers = (
         [[knowing(each) for each in part] for part in half] for half in (others[:2], others[2:])
     )

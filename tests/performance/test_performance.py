@@ -69,7 +69,7 @@ def test_few_pairs_give_their_extremes_and_many_an_interval():
 
 
 def test_features_have_the_spectrum_that_they_promise_along_no_axis():
-    x, _ = Population(dim=24, classes=1).lesson(40_000, [0], seed=1)
+    x, _ = Population(dim=24, classes=1).batch(40_000, [0], seed=1)
     covariance = np.cov(x.astype(np.float64).T)
     found = np.linalg.eigvalsh(covariance)[::-1]
     np.testing.assert_allclose(found, np.arange(1, 25) ** (-2 * DECAY), rtol=0.05)
@@ -77,16 +77,16 @@ def test_features_have_the_spectrum_that_they_promise_along_no_axis():
     assert np.diag(covariance).max() < 0.5 * found[0]
 
 
-def test_lessons_follow_from_seeds_and_share_their_classes_out_evenly():
+def test_batches_follow_from_seeds_and_share_their_classes_out_evenly():
     population = Population(dim=16, classes=6)
-    x, y = population.lesson(2500, [1, 4, 5], seed=3)
-    again = population.lesson(2500, [1, 4, 5], seed=3)
-    other, _ = population.lesson(2500, [1, 4, 5], seed=4)
+    x, y = population.batch(2500, [1, 4, 5], seed=3)
+    again = population.batch(2500, [1, 4, 5], seed=3)
+    other, _ = population.batch(2500, [1, 4, 5], seed=4)
     np.testing.assert_array_equal(x, again[0])
     assert not np.array_equal(x, other)
     assert sorted(np.unique(y, return_counts=True)[1].tolist()) == [833, 833, 834]
     # Means of a class are the same in every lesson.
-    means = [rows[labels == 4].mean(axis=0) for rows, labels in ((x, y), population.lesson(2500, [4], 9))]
+    means = [rows[labels == 4].mean(axis=0) for rows, labels in ((x, y), population.batch(2500, [4], 9))]
     np.testing.assert_allclose(*means, atol=0.15)
 
 
@@ -96,15 +96,15 @@ def test_lessons_follow_from_seeds_and_share_their_classes_out_evenly():
 def situation(history, new, dim, seed, classes=5):
     """Sums and samples of a history, and a lesson of the last two classes after it."""
     population = Population(dim, classes, seed)
-    before = population.lesson(history, range(classes - 2), seed=1)
+    before = population.batch(history, range(classes - 2), seed=1)
     sums = GramStatistics(dim)
     if history:
         sums.update(*before)
-    return population, sums, before, population.lesson(new, range(classes - 2, classes), seed=2)
+    return population, sums, before, population.batch(new, range(classes - 2, classes), seed=2)
 
 
-def joined(before, lesson):
-    return tuple(np.concatenate(pair) for pair in zip(before, lesson, strict=True))
+def joined(before, batch):
+    return tuple(np.concatenate(pair) for pair in zip(before, batch, strict=True))
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -123,9 +123,9 @@ def test_the_twin_is_the_literal_procedure(history, seed):
     assert search_lambda(sums, x, y).best == expected
 
 
-def test_the_twin_learns_lesson_after_lesson_and_knows_only_seen_classes():
+def test_the_twin_learns_batch_after_batch_and_knows_only_seen_classes():
     population = Population(dim=16, classes=6)
-    first, second = (population.lesson(80, of, seed) for of, seed in (([0, 3], 1), ([3, 5], 2)))
+    first, second = (population.batch(80, of, seed) for of, seed in (([0, 3], 1), ([3, 5], 2)))
     twin = LiteralClassifier(16)
     twin.learn(*first)
     assert set(twin.predict(second[0]).tolist()) <= {0, 3}
@@ -160,7 +160,7 @@ def test_the_oracle_is_right(history, new, seed):
     past = before if history else None
     expected = slow.best(slow.search(past, x.astype(np.float64), y))
     assert found.best == expected
-    asked, _ = population.lesson(200, range(5), seed=3)
+    asked, _ = population.batch(200, range(5), seed=3)
     labels, weights = slow.classifier(*joined(before, (x, y)), expected)
     assert found.predict(asked).tolist() == slow.predict(labels, weights, asked)
 
@@ -173,9 +173,9 @@ def test_cases_keep_their_proportions():
     full, small = case.at(4608, 200), case.at(768, 200)
     assert (full.history, full.new, full.classes, full.new_classes) == (7200, 800, 200, 20)
     assert (small.history, small.new) == (1200, 160)  # eight of each new class at least
-    assert (full.old(), full.lesson(), full.samples) == (range(180), range(180, 200), "800 after 7,200")
+    assert (full.old(), full.batch(), full.samples) == (range(180), range(180, 200), "800 after 7,200")
     first = Case("first", history=0, new=800).at(4608, 200)
-    assert (first.old(), first.lesson(), first.samples) == (range(0), range(20), "800")
+    assert (first.old(), first.batch(), first.samples) == (range(0), range(20), "800")
 
 
 def test_search_rows_say_how_fast_and_whether_right():
@@ -217,7 +217,7 @@ def assert_is_printable(report):
 
 
 def test_backward_error_is_that_of_the_definition():
-    x, y = Population(dim=10, classes=3).lesson(40, range(3), seed=1)
+    x, y = Population(dim=10, classes=3).batch(40, range(3), seed=1)
     sums = GramStatistics(10)
     sums.update(x, y)
     exact = np.linalg.solve(sums.gram + 0.5 * np.eye(10), sums.prototypes.T)
@@ -259,7 +259,7 @@ def test_runs_count_every_image_that_passes(backbone):
     assert_is_printable(runs.report([row]))
 
 
-def test_a_sweep_answers_as_its_runs_do(backbone):
+def test_a_sweep_predictions_as_its_runs_do(backbone):
     spec = RunSpec("digits", tasks=2, sample=(10, 4))
     literal, separate = rows = sweep.measured(spec, backbone, (1, 2, 4), pairs=1)
     assert (literal.passes, separate.passes) == (3 * (40 + 20 + 40), 80)

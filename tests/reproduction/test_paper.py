@@ -72,9 +72,9 @@ def cells_of(table: str, lines: Iterable[Sequence[str]]) -> dict[tuple[str, str]
         else:
             label = cells[names - 1]
         for n in kept:
-            place = (label, {"val": "test"}.get(header[n], header[n]))
-            assert place not in found
-            found[place] = cells[n]
+            pairing = (label, {"val": "test"}.get(header[n], header[n]))
+            assert pairing not in found
+            found[pairing] = cells[n]
     return found
 
 
@@ -100,7 +100,7 @@ def test_every_cell_is_the_papers(table: str, source: dict[str, dict[tuple[str, 
     for (label, column), text in theirs.items():
         expected = None if text == "--" else float(text.removesuffix("*"))
         assert ours.rows[label][column] == expected, (label, column)
-    assert ours.starred == {place for place, text in theirs.items() if text.endswith("*")}
+    assert ours.starred == {pairing for pairing, text in theirs.items() if text.endswith("*")}
 
 
 def test_the_source_has_as_many_values_as_expected(source: dict[str, dict[tuple[str, str], str]]):

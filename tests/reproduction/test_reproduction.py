@@ -61,7 +61,7 @@ def ignore(job, what):
 # What is run
 
 
-def test_a_run_answers_for_all_depths_and_for_the_rest_by_itself():
+def test_a_run_predictions_for_all_depths_and_for_the_rest_by_itself():
     specs = [Spec("layup").having(k=k) for k in (6, 1)] + [Spec("nmc"), Spec("layup-average").having(k=4)]
     assert together(specs) == {
         Spec("layup"): (1, 6),
@@ -360,7 +360,7 @@ def test_what_learns_all_at_once_is_scored_by_the_tasks_of_the_others(runner):
     record = fake_record("joint", tasks=1, classes_per_task=4, tests_per_class=6, skill=0.6)
     results = Results(runner, {(DIGITS, spec): record})
     tasks = class_incremental(runner.dataset(DIGITS), 3).test_tasks
-    right = np.array(record.truth) == np.array(record.answers)
+    right = np.array(record.truth) == np.array(record.predictions)
     by_hand = np.mean([right[tasks == task].mean() for task in range(3)])
     assert results.interval(DIGITS, spec).value == pytest.approx(by_hand)
     assert by_hand != pytest.approx(right.mean())
@@ -433,7 +433,7 @@ def test_a_cell_without_any_run_says_why(runner):
     assert cell.missing == "It broke."
 
 
-def test_nmc_is_compared_between_settings_answer_by_answer(runner):
+def test_nmc_is_compared_between_settings_prediction_by_prediction(runner):
     kind = ITEMS["table3"].kind
     assert isinstance(kind, BestOf)
     alike = results_of(runner, "table3")
@@ -442,7 +442,7 @@ def test_nmc_is_compared_between_settings_answer_by_answer(runner):
     assert "all answers are equal in 0 of 2" in " ".join(kind.show(other).tables[0].notes)
 
 
-def test_nmc_really_answers_alike_in_both_settings(runner):
+def test_nmc_really_predictions_alike_in_both_settings(runner):
     kind = ITEMS["table3"].kind
     wanted = [(DIGITS, spec) for pair in kind.same for spec in pair]
     results = Results(runner, runner.gather(wanted, ignore))
@@ -635,8 +635,8 @@ def test_few_datasets_decide_no_correlation(runner):
     ],
 )
 def test_a_correlation_needs_both_halves_of_the_claim(runner, monkeypatch, similar, distant, verdict):
-    places = Results(runner, {}).places([replace(DIGITS, label=str(n)) for n in range(5)], ["IN1K"])
-    known = [claims_of(place) for place in places]
+    pairings = Results(runner, {}).pairings([replace(DIGITS, label=str(n)) for n in range(5)], ["IN1K"])
+    known = [claims_of(pairing) for pairing in pairings]
     found = {("vit-nano", name): analysis.Correlation(*similar) for name in ("within", "between")}
     found["vit-nano", "mmd"] = analysis.Correlation(*distant)
     monkeypatch.setattr(claims, "characteristics", lambda results: known)
@@ -644,8 +644,8 @@ def test_a_correlation_needs_both_halves_of_the_claim(runner, monkeypatch, simil
     assert claims.similarity(Results(runner, {}), ()).verdict == verdict
 
 
-def claims_of(place):
-    return Characteristic(place, 6, 12, 0.5, 0.5, 0.5, 0.5)
+def claims_of(pairing):
+    return Characteristic(pairing, 6, 12, 0.5, 0.5, 0.5, 0.5)
 
 
 def test_all_ten_claims_are_told(runner):

@@ -39,7 +39,7 @@ from layup.tuning.adaptation import COSINE_SCALE, HEADS, CosineHead, adapt
 from layup.tuning.config import FirstSession, split
 from layup.tuning.pictures import Pictures as Pixels
 from layup.tuning.trainer import Trainer
-from photos import crops, digits, lesson
+from photos import batch, crops, digits
 
 from timm.models.vision_transformer import VisionTransformer  # isort: skip  # after layup
 
@@ -57,7 +57,7 @@ def tiny(seed=0):
 
 def coloured(digit_counts, start=0):
     """Digits, each class with a colour of its own: easy enough for a network that knows nothing."""
-    images, labels = lesson(digit_counts, start)
+    images, labels = batch(digit_counts, start)
     classes = sorted(set(labels))
     coloured = []
     for image, label in zip(images, labels, strict=True):

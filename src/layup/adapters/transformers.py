@@ -34,7 +34,7 @@ def blocks_of(network: nn.Module, adapter: str) -> list[tuple[str, Any]]:
             f"{adapter!r} attaches to timm's plain vision transformers (ViT, DeiT, DINO, CLIP, EVA, BEiT), "
             f"not to {type(network).__name__}. Use 'ssf' or 'full', or another backbone."
         )
-    return [(f"blocks.{place}", block) for place, block in network.get_submodule("blocks").named_children()]
+    return [(f"blocks.{index}", block) for index, block in network.get_submodule("blocks").named_children()]
 
 
 def width_of(network: Any) -> int:

@@ -52,9 +52,9 @@ class VPT(Adapter):
                 raise unknown_name(setting, value, known)
         blocks = blocks_of(network, self.name)
         own = self._prompts(network)
-        for place, (name, block) in enumerate(blocks):
+        for index, (name, block) in enumerate(blocks):
             _make_room(block, name, network, self.tokens)
-            first, last = place == 0, place == len(blocks) - 1
+            first, last = index == 0, index == len(blocks) - 1
             if self.depth == "shallow":
                 wrapper = Prompted(block, self.tokens, own if first else None, hands_on=not last)
             else:
@@ -106,8 +106,8 @@ class Prompted(nn.Module):
 def _make_room(block: Any, name: str, network: nn.Module, count: int) -> None:
     """Have a block expect so many more tokens that have no place in the image."""
     attention: Any = getattr(block, "attn", None)
-    by_place = getattr(attention, "relative_position_bias_table", None) is not None
-    if by_place or getattr(network, "rel_pos_bias", None) is not None:
+    by_index = getattr(attention, "relative_position_bias_table", None) is not None
+    if by_index or getattr(network, "rel_pos_bias", None) is not None:
         raise InputError(
             f"'vpt' cannot add tokens to {name!r}: its attention has a bias for every pair of places in the "
             "image, and prompts have no place. Use 'lora', 'ssf' or 'full', or another backbone."

@@ -111,10 +111,10 @@ class BlocksClassifier(SumsClassifier):
         require_precision(self.precision)
 
     def _search(
-        self, x: NDArray[Any], labels: NDArray[Any], lesson: GramStatistics
+        self, x: NDArray[Any], labels: NDArray[Any], batch: GramStatistics
     ) -> tuple[dict[str, float], dict[str, Floats]]:
         sums, blocks = self.statistics_, self.blocks
-        found = search_blocks(sums, x, labels, blocks, balance=self.balance, lesson=lesson)
+        found = search_blocks(sums, x, labels, blocks, balance=self.balance, batch=batch)
         lambdas = {block: search.best for block, search in found.items()}
         weights = {block: search.weights for block, search in found.items() if search.weights is not None}
         return lambdas, weights

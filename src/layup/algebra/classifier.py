@@ -20,7 +20,7 @@ from layup.algebra import held_out_search, lambda_search
 from layup.algebra.held_out_search import search_lambda_by_error
 from layup.algebra.lambda_search import search_lambda
 from layup.algebra.parameters import KINDS, LAMBDA_RULES, METRICS
-from layup.algebra.recursive import Stream
+from layup.algebra.recursive import RecursiveLeastSquares
 from layup.algebra.ridge import FIRST_LAMBDA, Solution, eigenpairs
 from layup.algebra.statistics import (
     ClassSums,
@@ -63,23 +63,23 @@ class SumsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             check_classification_targets(labels)
         self.check()
         # What cannot be learned must change nothing, not even how many values a sample has.
-        lesson = self.empty(x.shape[1]) if first else self.statistics_.empty()
-        lesson.update(x, labels)
+        batch = self.empty(x.shape[1]) if first else self.statistics_.empty()
+        batch.update(x, labels)
         declared = united(
             [] if first else self.declared_, [] if classes is None else np.asarray(classes).tolist()
         )
         united(declared, labels.tolist())
         if first:
-            self.adopt(lesson.empty())
-        self._learn(x, labels, lesson)
+            self.adopt(batch.empty())
+        self._learn(x, labels, batch)
         self.declared_ = declared
         return self
 
-    def absorb(self, lesson: Any) -> None:
+    def absorb(self, batch: Any) -> None:
         """Learn a lesson from its sums alone, for classifiers that need nothing else of it."""
         # First, so that an interruption between the two leaves nothing that was solved of other sums.
         self.adopt(self.statistics_)
-        self.statistics_.add(lesson)
+        self.statistics_.add(batch)
 
     def revert(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Un-learn samples, as if they had never come. λ stays as it is."""
@@ -206,14 +206,14 @@ class SumsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Refuse impossible parameters: scikit-learn has this done when learning, not in `__init__`."""
         raise NotImplementedError
 
-    def _learn(self, x: NDArray[Any], labels: NDArray[Any], lesson: Any) -> None:
+    def _learn(self, x: NDArray[Any], labels: NDArray[Any], batch: Any) -> None:
         # All at once, so that an interruption leaves the sums as they were.
-        found = self._search(x, labels, lesson) if self.needs_samples else None
-        self.absorb(lesson)
+        found = self._search(x, labels, batch) if self.needs_samples else None
+        self.absorb(batch)
         if found is not None:
             self.adopt(self.statistics_, *found)
 
-    def _search(self, x: NDArray[Any], labels: NDArray[Any], lesson: Any) -> tuple[Any, ...] | None:
+    def _search(self, x: NDArray[Any], labels: NDArray[Any], batch: Any) -> tuple[Any, ...] | None:
         """What a lesson that is about to be learned is searched for: what `adopt` takes beside the sums.
 
         None if it is too small to be searched. Only asked for if `needs_samples`.
@@ -248,7 +248,7 @@ class RidgeClassifier(SumsClassifier):
 
     kind = "ridge"
     solution_: Solution
-    stream_: Stream | None
+    recursive_: RecursiveLeastSquares | None
     turns_: int
 
     def __init__(
@@ -271,23 +271,23 @@ class RidgeClassifier(SumsClassifier):
     @property
     def ready(self) -> bool:
         """Whether W is there, or a stream that follows it."""
-        return self.solution_.solved or self.stream_ is not None
+        return self.solution_.solved or self.recursive_ is not None
 
     def empty(self, layers: Mapping[str, int] | int) -> GramStatistics:
         """Sums of these layers, to begin with, in the precision that is asked for."""
         return GramStatistics(layers, self.precision)
 
-    def absorb(self, lesson: GramStatistics) -> None:
+    def absorb(self, batch: GramStatistics) -> None:
         """Learn a lesson from its sums alone; one of a few samples that comes after an answer is streamed."""
-        samples, stream = lesson.rows if lesson.total <= FEW else None, self.stream_
+        samples, recursion = batch.rows if batch.total <= FEW else None, self.recursive_
         turns = self.turns_ + self.solution_.solved
-        super().absorb(lesson)  # which forgets the stream: should it be interrupted below, it is half changed
+        super().absorb(batch)  # which forgets the stream: should it be interrupted below, it is half changed
         if samples is None:
             return
         self.turns_ = turns
-        if stream is not None:
-            stream.learn(*samples)
-            self.stream_ = stream if stream.sound else None
+        if recursion is not None:
+            recursion.learn(*samples)
+            self.recursive_ = recursion if recursion.sound else None
 
     def adopt(
         self, statistics: GramStatistics, lam: float | None = None, weights: Floats | None = None
@@ -300,7 +300,7 @@ class RidgeClassifier(SumsClassifier):
         else:
             lam = None if isinstance(self.lam, str) else float(self.lam)
         self.solution_ = Solution(statistics, lam, self.balance, weights)
-        self.stream_ = None
+        self.recursive_ = None
         self.turns_ = 0
 
     def adopt_merged(self, statistics: GramStatistics, other: Self) -> None:
@@ -332,22 +332,27 @@ class RidgeClassifier(SumsClassifier):
         require_precision(self.precision)
 
     def _search(
-        self, x: NDArray[Any], labels: NDArray[Any], lesson: GramStatistics
+        self, x: NDArray[Any], labels: NDArray[Any], batch: GramStatistics
     ) -> tuple[float, Floats | None] | None:
         """λ for a lesson that is about to be learned, if it can be searched on it; with W, if at hand."""
-        found = search_lambda(self.statistics_, x, labels, balance=self.balance, lesson=lesson)
+        found = search_lambda(self.statistics_, x, labels, balance=self.balance, batch=batch)
         return None if found is None else (found.best, found.weights)
 
     def _score(self, x: Floats) -> Floats:
-        if self.stream_ is None and self.turns_ >= TURNS and not self.solution_.solved and self._can_stream:
-            self.stream_ = Stream.begun(self.statistics_, self.lambda_)
+        if (
+            self.recursive_ is None
+            and self.turns_ >= TURNS
+            and not self.solution_.solved
+            and self._can_recurse
+        ):
+            self.recursive_ = RecursiveLeastSquares.begun(self.statistics_, self.lambda_)
             self.turns_ = 0  # another attempt would be as futile, should this one be
-        if self.stream_ is not None:
-            return self.stream_.scores(x, balance=self.balance)
+        if self.recursive_ is not None:
+            return self.recursive_.scores(x, balance=self.balance)
         return x @ self.solution_.weights
 
     @property
-    def _can_stream(self) -> bool:
+    def _can_recurse(self) -> bool:
         """Whether λ stays the same from one sample to the next, and rounding can be kept small."""
         return self.solution_.lam is not None and self.statistics_.precision == "float64"
 
@@ -378,9 +383,9 @@ class HeldOutRidgeClassifier(RidgeClassifier):
         return held_out_search.search_values(width, samples) if self.needs_samples else 0
 
     def _search(
-        self, x: NDArray[Any], labels: NDArray[Any], lesson: GramStatistics
+        self, x: NDArray[Any], labels: NDArray[Any], batch: GramStatistics
     ) -> tuple[float, Floats | None] | None:
-        found = search_lambda_by_error(x, labels, self.seed, precision=lesson.precision)
+        found = search_lambda_by_error(x, labels, self.seed, precision=batch.precision)
         return None if found is None else (found.best, None)
 
 

@@ -55,8 +55,8 @@ def search_lambda_by_error(
         return None
     trained = 4 * len(labels) // 5
     order = np.random.default_rng(seed).permutation(len(labels))
-    names, place = np.unique(labels, return_inverse=True)
-    x, y = features[order].astype(precision), np.eye(len(names), dtype=precision)[place[order]]
+    names, index = np.unique(labels, return_inverse=True)
+    x, y = features[order].astype(precision), np.eye(len(names), dtype=precision)[index[order]]
     (learned, asked), (known, truth) = (
         (torch.from_numpy(part[:trained]), torch.from_numpy(part[trained:])) for part in (x, y)
     )

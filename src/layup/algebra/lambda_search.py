@@ -91,7 +91,7 @@ def search_lambda(
     *,
     balance: bool = False,
     grid: Sequence[float] = LAMBDAS,
-    lesson: GramStatistics | None = None,
+    batch: GramStatistics | None = None,
 ) -> LambdaSearch | None:
     """The paper's choice of λ (appendix A.1), on the current lesson alone.
 
@@ -105,7 +105,7 @@ def search_lambda(
     lessons four times 2 d³, and d² + |grid|·C·d a sample. `search_values` says what memory it takes.
     """
     everything = {"": list(history.layers)}
-    found = search_blocks(history, features, labels, everything, balance=balance, grid=grid, lesson=lesson)
+    found = search_blocks(history, features, labels, everything, balance=balance, grid=grid, batch=batch)
     return found.get("")
 
 
@@ -128,7 +128,7 @@ def search_blocks(
     *,
     balance: bool = False,
     grid: Sequence[float] = LAMBDAS,
-    lesson: GramStatistics | None = None,
+    batch: GramStatistics | None = None,
 ) -> dict[str, LambdaSearch]:
     """`search_lambda` for several blocks of layers, by name: for each as if there were no other layers.
 
@@ -138,7 +138,7 @@ def search_blocks(
     """
     if np.unique(labels, return_counts=True)[1].max(initial=0) < FOLDS:
         return {}
-    task = _Task(history, lesson, features, labels, _stratified(labels))
+    task = _Task(history, batch, features, labels, _stratified(labels))
     most = max(map(len, task.folds))
     found: dict[str, LambdaSearch] = {}
     kinds: dict[_Prepare, dict[str, Sequence[str]]] = {_by_kernel: {}, _by_gram: {}}
@@ -169,7 +169,7 @@ class _Task:
     """A lesson, cut into folds, its sums if they are at hand, and those of what was learned before it."""
 
     history: GramStatistics
-    lesson: GramStatistics | None
+    batch: GramStatistics | None
     features: NDArray[Any]
     labels: NDArray[Any]
     folds: Folds
@@ -179,7 +179,7 @@ class _Task:
         return replace(
             self,
             history=self.history.select(layers),
-            lesson=None if self.lesson is None else self.lesson.select(layers),
+            batch=None if self.batch is None else self.batch.select(layers),
             features=self.features[:, self.history.span(layers)],
         )
 
@@ -191,11 +191,11 @@ class _Task:
     @cached_property
     def past(self) -> tuple[Tensor, Tensor]:
         """Of the history, counts and prototypes (C × d) with a row for each name."""
-        places = [self.names.index(label) for label in self.history.labels]
+        indices = [self.names.index(label) for label in self.history.labels]
         counts = torch.zeros(len(self.names), dtype=torch.int64)
-        counts[places] = torch.from_numpy(self.history.counts)
+        counts[indices] = torch.from_numpy(self.history.counts)
         prototypes = np.zeros((len(self.names), self.history.dim), self.history.precision)
-        prototypes[places] = self.history.prototypes
+        prototypes[indices] = self.history.prototypes
         return counts, torch.from_numpy(prototypes)
 
     @cached_property
@@ -215,11 +215,11 @@ _Prepare: TypeAlias = Callable[[_Task], Callable[[slice], "_Whole"]]
 
 def _by_gram(task: _Task) -> Callable[[slice], _Whole]:
     """By G, for at least as many samples as dimensions, whichever fold is left out."""
-    lesson = task.lesson
-    if lesson is None:
-        lesson = task.history.empty()
-        lesson.update(task.features, task.labels)
-    gram = torch.from_numpy(task.history.gram + lesson.gram)
+    batch = task.batch
+    if batch is None:
+        batch = task.history.empty()
+        batch.update(task.features, task.labels)
+    gram = torch.from_numpy(task.history.gram + batch.gram)
     x, prototypes = task.x, task.past[1] + task.y.T @ task.x
     return lambda span: _Whole.of_many(gram[span, span], prototypes[:, span], x[:, span])
 
@@ -301,17 +301,17 @@ class _Whole:
         for fold, truth in zip(torch.split(samples, [*map(len, truths)], dim=2), truths, strict=True):
             own, cross = _inner(fold), fold.mT @ targets
             if self.kernel_of is None:
-                answers = truth - _solved(torch.eye(len(truth), dtype=own.dtype) - own, truth - cross)
+                predictions = truth - _solved(torch.eye(len(truth), dtype=own.dtype) - own, truth - cross)
             else:
-                answers = truth - _solved(own, cross)
+                predictions = truth - _solved(own, cross)
             rest = counts - truth.sum(dim=0).to(counts.dtype)
             seen = rest.nonzero().ravel()  # the rest may lack classes of the fold: those answers are wrong
-            scores = answers[..., seen]
+            scores = predictions[..., seen]
             if balance:
                 # The inner products without the fold: its targets are taken out, and then its rows.
                 crossed = truth.T @ cross
                 without = targets.mT @ targets - crossed - crossed.mT + truth.T @ own @ truth
-                without += (cross - own @ truth).mT @ answers
+                without += (cross - own @ truth).mT @ predictions
                 products = self._products(without, shifted.lams, counts - rest)
                 scores = scores @ balancing(products[:, seen][..., seen], rest[seen])
             right = seen[scores.argmax(dim=2)] == truth.argmax(dim=1)

@@ -38,7 +38,7 @@ TOLERANCE = 5e-14
 """The backward error from which weights are mended."""
 
 
-class Stream:
+class RecursiveLeastSquares:
     """P and W of sums to which samples come one by one; λ stays.
 
     The first costs d³ operations, every sample 2 d² + 4 C·d. Takes d² + C·d values beside the sums.
@@ -61,7 +61,7 @@ class Stream:
         self._begin(factor)
 
     @classmethod
-    def begun(cls, sums: GramStatistics, lam: float) -> Stream | None:
+    def begun(cls, sums: GramStatistics, lam: float) -> RecursiveLeastSquares | None:
         """A stream that goes on from these sums; None where G + λI is too near to a singular matrix."""
         factor = well_conditioned_factor(sums.gram, sums.total, lam)
         return None if factor is None else cls(sums, lam, factor)
@@ -69,7 +69,7 @@ class Stream:
     def learn(self, x: Floats, labels: NDArray[Any]) -> None:
         """Follow samples (n × d) that the sums have just been given. If interrupted, it is of no more use."""
         self._make_room(labels.tolist())
-        place = {label: i for i, label in enumerate(self._labels)}
+        index = {label: i for i, label in enumerate(self._labels)}
         for start in range(0, len(x), BLOCK):
             rows = torch.from_numpy(x[start : start + BLOCK])
             if self._aside + len(rows) > BLOCK:
@@ -77,7 +77,7 @@ class Stream:
             for phi, product, label in zip(
                 rows, (self._inverse @ rows.T).T, labels[start : start + BLOCK].tolist(), strict=True
             ):
-                self._follow(phi, product, place[label])
+                self._follow(phi, product, index[label])
         self._since_check += len(x)
         if self._since_check >= CHECK_EVERY:
             self._check()
@@ -116,16 +116,16 @@ class Stream:
         products[kept[:, None], kept] = self._products
         self._weights, self._products = weights, products
 
-    def _follow(self, phi: Tensor, product: Tensor, place: int) -> None:
+    def _follow(self, phi: Tensor, product: Tensor, index: int) -> None:
         """One sample, given P Φ as P is written."""
         aside = self._columns[: self._aside]
         g = product - aside.T @ (aside @ phi)
         s = 1 + phi @ g
         f = phi @ self._weights
         r = -f
-        r[place] += 1
+        r[index] += 1
         self._products += torch.outer(f / s, r)
-        self._products[place] += f + (1 - 1 / s) * r
+        self._products[index] += f + (1 - 1 / s) * r
         self._weights.addr_(g / s, r)
         self._columns[self._aside] = g / s.sqrt()
         self._aside += 1

@@ -103,17 +103,17 @@ class Resolvent:
         inverses: list[Tensor] = []
         steps: list[Tensor] = []
         failed = ~torch.isfinite(lams)
-        for place, diagonal in enumerate(self._diagonal):
+        for index, diagonal in enumerate(self._diagonal):
             block = diagonal.repeat(len(lams), 1, 1)
             block.diagonal(dim1=1, dim2=2).add_(lams[:, None])
-            if place:
-                below = self._below[place - 1] @ inverses[-1].mT
+            if index:
+                below = self._below[index - 1] @ inverses[-1].mT
                 block -= below @ below.mT
             factor, info = torch.linalg.cholesky_ex(block)
             failed |= info > 0
             unit = torch.eye(len(diagonal), dtype=factor.dtype)
             inverses.append(torch.linalg.solve_triangular(factor, unit, upper=False))
-            if place:
+            if index:
                 steps.append(-inverses[-1] @ below)
         return Shifted(lams, inverses, steps), failed
 
@@ -133,10 +133,10 @@ class Shifted:
         """L⁻¹ z of every rotated column z."""
         psi = columns.new_empty(len(self.lams), *columns.shape)
         above: Tensor | None = None
-        for place, (part, found) in enumerate(zip(self._parts(columns), self._parts(psi), strict=True)):
-            torch.matmul(self.inverses[place], part, out=found)
+        for index, (part, found) in enumerate(zip(self._parts(columns), self._parts(psi), strict=True)):
+            torch.matmul(self.inverses[index], part, out=found)
             if above is not None:
-                found.baddbmm_(self.steps[place - 1], above)
+                found.baddbmm_(self.steps[index - 1], above)
             above = found
         return psi
 
@@ -144,11 +144,11 @@ class Shifted:
         """L⁻ᵀ ψ of every column ψ, by λ: what is left to do for (T + λI)⁻¹ z."""
         z = whitened.clone()
         below: Tensor | None = None
-        for place, part in reversed(list(enumerate(self._parts(z)))):
+        for index, part in reversed(list(enumerate(self._parts(z)))):
             if below is not None:
-                part.baddbmm_(self.steps[place].mT, below)
+                part.baddbmm_(self.steps[index].mT, below)
             below = part.clone()
-            part.copy_(self.inverses[place].mT @ below)
+            part.copy_(self.inverses[index].mT @ below)
         return z
 
     def _parts(self, columns: Tensor) -> list[Tensor]:

@@ -223,8 +223,8 @@ class ClassSums:
         [1, 2]
         """
         starts = dict(zip(self.layers, np.cumsum([0, *self.layers.values()]), strict=False))
-        places = [np.arange(self._width(name)) + starts[name] for name in layers]
-        return np.concatenate(places) if places else np.zeros(0, np.int64)
+        indices = [np.arange(self._width(name)) + starts[name] for name in layers]
+        return np.concatenate(indices) if indices else np.zeros(0, np.int64)
 
     def span(self, layers: Sequence[str]) -> slice:
         """Where layers that follow each other are in a feature vector: what a slice takes is not copied.
@@ -415,7 +415,7 @@ class GramStatistics(ClassSums):
     @property
     def gram(self) -> Floats:
         """G, d × d, as an array of its own. Costs one pass over it, and d² operations a sample that waits."""
-        return self._settled().dense()
+        return self._flushed().dense()
 
     @property
     def trace(self) -> float:
@@ -476,8 +476,8 @@ class GramStatistics(ClassSums):
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """The sums as a JSON-able header and arrays, G as one triangle."""
         header, arrays = super().state()
-        self._settle()
-        return header, {**arrays, "gram": self._settled().packed()}
+        self._flush()
+        return header, {**arrays, "gram": self._flushed().packed()}
 
     @classmethod
     def from_state(cls, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
@@ -514,12 +514,12 @@ class GramStatistics(ClassSums):
         if not new.labels:  # nothing is left: not even rounding
             return with_gram(None)
         if sign < 0:
-            whole, few = self._settled(), theirs.triangle is None
-            return with_gram(whole.plus_rows(other._waiting(), sign=-1) if few else whole - other._settled())
+            whole, few = self._flushed(), theirs.triangle is None
+            return with_gram(whole.plus_rows(other._waiting(), sign=-1) if few else whole - other._flushed())
         triangle, pending = mine.triangle, mine.pending
         if theirs.triangle is not None:
             if pending:
-                triangle = self._settled()  # first come, first added
+                triangle = self._flushed()  # first come, first added
             triangle = theirs.triangle if triangle is None else triangle + theirs.triangle
             pending = theirs.pending
         else:
@@ -527,7 +527,7 @@ class GramStatistics(ClassSums):
         both = self.empty()
         both._held = with_gram(triangle, pending)
         if sum(len(x) for x, _ in pending) > PENDING:
-            both._settle()
+            both._flush()
         return both._held
 
     def _take(self, source: Self, columns: NDArray[Any]) -> None:
@@ -536,17 +536,17 @@ class GramStatistics(ClassSums):
             pending = tuple((x[:, columns], y) for x, y in source._held.pending)
             self._held = replace(self._held, pending=pending)
         else:
-            source._settle()  # once, and not in every part that is taken
-            self._held = replace(self._held, triangle=source._settled().take(columns))
+            source._flush()  # once, and not in every part that is taken
+            self._held = replace(self._held, triangle=source._flushed().take(columns))
 
-    def _settled(self) -> Triangle:
+    def _flushed(self) -> Triangle:
         """G with all samples in it."""
         triangle = self._held.triangle or Triangle.zeros(self.dim, self.precision)
         return triangle.plus_rows(self._waiting()) if self._held.pending else triangle
 
-    def _settle(self) -> None:
+    def _flush(self) -> None:
         """Let no sample wait any longer."""
-        self._held = replace(self._held, triangle=self._settled(), pending=())
+        self._held = replace(self._held, triangle=self._flushed(), pending=())
 
     def _waiting(self) -> Floats:
         """The feature vectors that wait."""

@@ -33,7 +33,7 @@ ACCURACIES = tuple(metrics.summary(np.empty((0, 0)), []))
 """The names of the numbers that a record sums up."""
 
 # A record keeps the last answers only, so only these can be bootstrapped. True: every image counts the same.
-FROM_LAST_ANSWERS = {
+FROM_LAST_PREDICTIONS = {
     "average_accuracy": False,
     "mean_over_all_tasks": False,
     "sample_weighted_accuracy": True,
@@ -127,18 +127,18 @@ class Group:
         if len(known) < len(values):
             return Measured(None)
         mean = float(np.mean(known))
-        if self.same_answers and name in FROM_LAST_ANSWERS:
+        if self.same_predictions and name in FROM_LAST_PREDICTIONS:
             right, tasks = last_right(self.records[0])
-            found = metrics.bootstrap(right, tasks, by_image=FROM_LAST_ANSWERS[name])
+            found = metrics.bootstrap(right, tasks, by_image=FROM_LAST_PREDICTIONS[name])
             return Measured(mean, found.standard_error, "images")
         if np.allclose(known, mean, rtol=0, atol=1e-12):  # no error that seeds could tell
             return Measured(mean)
         return Measured(mean, metrics.standard_error(known), "seeds")
 
     @cached_property
-    def same_answers(self) -> bool:
+    def same_predictions(self) -> bool:
         """Whether all runs end with the same answers: there was one, or the seeds decide nothing of it."""
-        first, *others = (_named(record, record.answers) for record in self.records)
+        first, *others = (_named(record, record.predictions) for record in self.records)
         return all(first == other for other in others)
 
     def curve(self, of: Callable[[Record], Curve]) -> Band:
@@ -167,9 +167,9 @@ class Group:
         same = all(order == orders[0] for order in orders)
         names = list(orders[0]) if same else sorted(set().union(*orders))
         table = np.zeros((len(names), len(names)), np.int64)
-        for record in self.records[:1] if self.same_answers else self.records:
+        for record in self.records[:1] if self.same_predictions else self.records:
             classes = np.array(record.class_order)
-            table += metrics.confusion(classes[record.truth], classes[record.answers], names)[1]
+            table += metrics.confusion(classes[record.truth], classes[record.predictions], names)[1]
         return names, table
 
 
@@ -263,7 +263,7 @@ def _compared(records: Sequence[Record], subject: str) -> Comparison:
             )
         repeats = grouped.setdefault(_canonical(without_seeds(record.run)), {})
         known = repeats.setdefault(_canonical(record.run), record)
-        if known.matrix.tobytes() != record.matrix.tobytes() or known.answers != record.answers:
+        if known.matrix.tobytes() != record.matrix.tobytes() or known.predictions != record.predictions:
             notes.append(f"The run '{record.name}' is there twice, with other numbers: the first one counts.")
     members = [list(repeats.values()) for repeats in grouped.values()]
     names = labels([group[0].run for group in members])
@@ -293,7 +293,7 @@ def difference(group: Group, baseline: Group) -> Difference:
             _require_same_tests(record, theirs[seed][0], group, baseline)
         found.append(_average(ours[seed]) - _average(theirs[seed]))
     mean = float(np.mean(found))
-    alike = group.same_answers and baseline.same_answers
+    alike = group.same_predictions and baseline.same_predictions
     if len(common) > 1 and not alike:
         return Difference(mean, metrics.standard_error(found), "seeds", len(common))
     a, b = ours[common[0]], theirs[common[0]]
@@ -366,11 +366,11 @@ def _canonical(value: Mapping[str, Any]) -> str:
 
 def last_right(record: Record) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
     """Whether each last answer is right, and the task of each."""
-    return np.array(record.truth) == np.array(record.answers), np.array(record.test_tasks)
+    return np.array(record.truth) == np.array(record.predictions), np.array(record.test_tasks)
 
 
-def _named(record: Record, places: Sequence[int]) -> list[str]:
-    return [record.class_order[place] for place in places]
+def _named(record: Record, indices: Sequence[int]) -> list[str]:
+    return [record.class_order[index] for index in indices]
 
 
 def _by_seed(group: Group) -> dict[Any, list[Record]]:

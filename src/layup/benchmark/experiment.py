@@ -31,7 +31,7 @@ from layup.backbones import Backbone, Passes
 from layup.benchmark.methods import Learner, Method, Setup
 from layup.benchmark.metrics import per_class_accuracy
 from layup.benchmark.results import Record, Step, TaskFacts
-from layup.benchmark.scenarios import LentImages, Places, Scenario
+from layup.benchmark.scenarios import Indices, LentImages, Scenario
 from layup.errors import DamagedFileError, InputError, LayupError, StorageError
 from layup.features import Reading
 from layup.memory import Forecast, require
@@ -41,7 +41,7 @@ from layup.tuning import PRESETS, FirstSession, preprocessed
 UNFINISHED = "unfinished"
 SESSIONS = "sessions"
 PROGRESS = "progress.json"
-LESSON = "lesson.layup"
+SCRATCH = "lesson.layup"
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,8 @@ class TaskDone:
     """The event after a task: which one, what was asked, and by each way to answer the answers and a step."""
 
     task: int
-    asked: Places
-    answers: Mapping[str, list[str]]
+    asked: Indices
+    predictions: Mapping[str, list[str]]
     steps: Mapping[str, Step]
 
 
@@ -81,42 +81,42 @@ def run_tasks(
     for task in range(start, len(scenario.tasks)):
         before = replace(passes)
         began = time.perf_counter()
-        for lesson in scenario.lessons(task):
-            learner.learn(lesson.images, lesson.labels)
+        for batch in scenario.batches(task):
+            learner.learn(batch.images, batch.labels)
         learned = time.perf_counter()
         asked = scenario.asked(task)
-        images = LentImages([scenario.dataset.test.images[place] for place in asked], "This test")
-        answers = learner.answers(images)
-        images.take_back()
-        answered = time.perf_counter()
+        images = LentImages([scenario.dataset.test.images[index] for index in asked], "This test")
+        predictions = learner.predict(images)
+        images.revoke()
+        predicted = time.perf_counter()
         steps = {
             name: Step(
-                *accuracies(scenario, asked, answers[name]),
+                *accuracies(scenario, asked, predictions[name]),
                 chosen=report.chosen,
                 learn_seconds=learned - began,
-                predict_seconds=answered - learned,
+                predict_seconds=predicted - learned,
                 forward_passes=passes.reading - before.reading,
                 training_passes=passes.training - before.training,
                 peak_memory=machine.peak_memory(),
                 state_bytes=report.state_bytes,
-                shared_by=len(answers),
+                shared_by=len(predictions),
             )
             for name, report in learner.reports().items()
         }
-        yield TaskDone(task, asked, answers, steps)
+        yield TaskDone(task, asked, predictions, steps)
 
 
 def accuracies(
-    scenario: Scenario, asked: Places, answers: list[str]
+    scenario: Scenario, asked: Indices, predictions: list[str]
 ) -> tuple[list[float | None], dict[str, float]]:
     """The accuracy on the tests of every task (None where they were not asked), and that of every class."""
-    truth = [scenario.dataset.test.labels[place] for place in asked]
-    right = np.array(truth) == np.array(answers)
+    truth = [scenario.dataset.test.labels[index] for index in asked]
+    right = np.array(truth) == np.array(predictions)
     tasks = scenario.test_tasks[asked]
     by_task = [right[tasks == number] for number in range(len(scenario.tasks))]
     return (
         [float(own.mean()) if len(own) else None for own in by_task],
-        per_class_accuracy(truth, answers),
+        per_class_accuracy(truth, predictions),
     )
 
 
@@ -148,10 +148,10 @@ class Experiment:
             )
         if session is not None and isinstance(session.adapter, str):
             session = replace(session, adapter=usual_adapter(backbone.network))
-        self.scenario = scenario.at_once() if method.at_once else scenario
+        self.scenario = scenario.joint() if method.joint else scenario
         self.backbone, self.folder, self.session, self.preset = backbone, folder, session, preset
         self.reading = Reading() if reading is None else reading
-        self.method = method.settled(self.setup)
+        self.method = method.resolved(self.setup)
 
     @property
     def setup(self) -> Setup:
@@ -181,12 +181,12 @@ class Experiment:
         """A record with no step yet, for each way to answer."""
         scenario = self.scenario
         dataset = scenario.dataset
-        places = {name: place for place, name in enumerate(scenario.class_order)}
+        indices = {name: index for index, name in enumerate(scenario.class_order)}
         shared = {
             "dataset": _without_folders(dataset.name),
             "data": dataset.fingerprint,
             "setting": scenario.setting,
-            **({} if self.method.at_once else {"tasks": len(scenario.tasks)}),
+            **({} if self.method.joint else {"tasks": len(scenario.tasks)}),
             **scenario.cut,
             "batch": scenario.batch,
             "seed": scenario.seed,
@@ -215,7 +215,7 @@ class Experiment:
                 },
                 list(scenario.class_order),
                 tasks,
-                [places[label] for label in dataset.test.labels],
+                [indices[label] for label in dataset.test.labels],
                 scenario.test_tasks.tolist(),
             )
             for name, variant in self.method.variants().items()
@@ -225,8 +225,8 @@ class Experiment:
     def forecast(self) -> Forecast | None:
         """The memory that it will take beside the network, if the method can tell."""
         tasks = [len(task.train) for task in self.scenario.tasks]
-        lesson = self.scenario.batch or max(tasks)
-        return self.method.forecast(self.setup, lesson, sum(tasks), len(self.scenario.class_order))
+        batch = self.scenario.batch or max(tasks)
+        return self.method.forecast(self.setup, batch, sum(tasks), len(self.scenario.class_order))
 
     @property
     def paths(self) -> dict[str, Path]:
@@ -246,71 +246,71 @@ class Experiment:
         What an earlier run has done comes first, at once. With `again` it is run anew, though with what is
         known of the images and of the first session. `on_wait` is told who is at it, if another process is.
         """
-        place = self.folder / UNFINISHED / _together([record.name for record in self.blank.values()])
-        storage.make_folder(place.parent)
+        home = self.folder / UNFINISHED / _together([record.name for record in self.blank.values()])
+        storage.make_folder(home.parent)
         if self.session is not None:
             storage.make_folder(self.folder / SESSIONS)
-        with storage.locked(place, on_wait=on_wait):
+        with storage.locked(home, on_wait=on_wait):
             if again:
-                _remove(place)
+                _remove(home)
             elif done := self.finished():
-                _remove(place)  # the last run may have been killed before it did so
+                _remove(home)  # the last run may have been killed before it did so
                 yield done
                 return
             if self.forecast is not None:
                 require(self.forecast, "This run")
-            storage.make_folder(place)
+            storage.make_folder(home)
             backbone = self.backbone.counted()
-            records, learner = self._resumed(place, backbone)
+            records, learner = self._resumed(home, backbone)
             machine.reset_peak_memory()
             start = len(next(iter(records.values())).steps)
             if start:
                 yield records
             for event in run_tasks(learner, self.scenario, start, passes=backbone.passes):
                 records = {name: self._extended(record, name, event) for name, record in records.items()}
-                self._keep(place, learner, records)
+                self._keep(home, learner, records)
                 yield records
             for name, path in self.paths.items():
                 if again or not path.exists():  # another run may have left one of several
                     records[name].write(path)
-            _remove(place)  # but not its lock: others may be waiting for it
+            _remove(home)  # but not its lock: others may be waiting for it
 
     def _extended(self, record: Record, name: str, event: TaskDone) -> Record:
         """The record with one step more, and with the answers if it was the last."""
-        answers: list[int] = []
+        predictions: list[int] = []
         if event.task == len(self.scenario.tasks) - 1:
-            places = {label: place for place, label in enumerate(record.class_order)}
-            answers = [places[label] for label in event.answers[name]]
-        return replace(record, steps=[*record.steps, event.steps[name]], answers=answers)
+            indices = {label: index for index, label in enumerate(record.class_order)}
+            predictions = [indices[label] for label in event.predictions[name]]
+        return replace(record, steps=[*record.steps, event.steps[name]], predictions=predictions)
 
-    def _keep(self, place: Path, learner: Learner, records: Mapping[str, Record]) -> None:
+    def _keep(self, home: Path, learner: Learner, records: Mapping[str, Record]) -> None:
         """Put away what is needed to go on from here: the learner first, then the records that name it."""
-        file = place / f"learner-{len(next(iter(records.values())).steps)}.layup"
+        file = home / f"learner-{len(next(iter(records.values())).steps)}.layup"
         learner.save(file)
         progress = {
             "learner": file.name,
             "records": {name: record.to_dict() for name, record in records.items()},
         }
-        storage.write_text(place / PROGRESS, json.dumps(progress))
-        for other in place.glob("learner-*.layup"):
+        storage.write_text(home / PROGRESS, json.dumps(progress))
+        for other in home.glob("learner-*.layup"):
             if other != file:
                 storage.delete(other)
 
-    def _resumed(self, place: Path, backbone: Backbone) -> tuple[dict[str, Record], Learner]:
+    def _resumed(self, home: Path, backbone: Backbone) -> tuple[dict[str, Record], Learner]:
         """The records and the learner as an earlier run has left them, or both blank."""
-        file = place / PROGRESS
-        setup = replace(self.setup, backbone=backbone, scratch=place / LESSON)
+        file = home / PROGRESS
+        setup = replace(self.setup, backbone=backbone, scratch=home / SCRATCH)
         if file.exists():
             try:
                 progress = json.loads(file.read_text("utf-8"))
                 records = {name: Record.from_dict(progress["records"][name]) for name in self.blank}
                 # One record is of one version: what another has begun is begun anew.
                 if all(record.versions == machine.versions() for record in records.values()):
-                    return records, self.method.resume(setup, place / progress["learner"])
+                    return records, self.method.resume(setup, home / progress["learner"])
             except (ValueError, TypeError, KeyError, RecursionError, LayupError) as error:
                 why = str(error).rstrip(".") if isinstance(error, LayupError) else f"{PROGRESS} is damaged"
                 raise DamagedFileError(
-                    f"The unfinished run in '{place}' cannot go on: {why}. Begin it anew.", about="again"
+                    f"The unfinished run in '{home}' cannot go on: {why}. Begin it anew.", about="again"
                 ) from error
         return dict(self.blank), self.method.begin(setup)
 

@@ -33,7 +33,7 @@ from layup.images import ImageSource, open_image
 from layup.registry import unknown_name
 from layup.sampling import by_class
 
-Taught: TypeAlias = tuple[Sequence[ImageSource], Sequence[str]]
+TaskData: TypeAlias = tuple[Sequence[ImageSource], Sequence[str]]
 """A lesson: images, and one label each."""
 
 FEWEST = 4
@@ -50,14 +50,14 @@ class LawBrokenError(AssertionError):
 
 
 @dataclass(frozen=True)
-class World:
+class Examples:
     """Three small lessons, and images to ask about.
 
     The first two lessons bring new classes, two each or more; in the last one an old class returns, with
     twice as many images or more, and a new one comes. Four real images of a class are enough.
     """
 
-    lessons: Sequence[Taught]
+    tasks: Sequence[TaskData]
     asked: Sequence[ImageSource]
 
     def __post_init__(self) -> None:
@@ -65,7 +65,7 @@ class World:
             raise InputError(f"This world cannot show whether laws are obeyed: {fault}.")
 
     @classmethod
-    def of(cls, dataset: Dataset, images: int = 6) -> World:
+    def of(cls, dataset: Dataset, images: int = 6) -> Examples:
         """So many images of each of the first five classes, twice as many of what returns, and as many asked.
 
         >>> from layup.benchmark.datasets import load_dataset
@@ -79,27 +79,27 @@ class World:
         a, b, c, d, e = dataset.classes[:5]
         some, twice = slice(images), slice(images, 3 * images)
         wanted = {a: some, b: some}, {c: some, d: some}, {a: twice, e: some}
-        lessons = [_some(dataset.train, each) for each in wanted]
-        return cls(lessons, _some(dataset.test, dict.fromkeys((a, b, c, d, e), some))[0])
+        tasks = [_some(dataset.train, each) for each in wanted]
+        return cls(tasks, _some(dataset.test, dict.fromkeys((a, b, c, d, e), some))[0])
 
     def _fault(self) -> str | None:
-        if len(self.lessons) != 3:
-            return f"it has {len(self.lessons)} lessons, and not three"
-        first, second, third = (set(labels) for _, labels in self.lessons)
+        if len(self.tasks) != 3:
+            return f"it has {len(self.tasks)} lessons, and not three"
+        first, second, third = (set(labels) for _, labels in self.tasks)
         if len(first) < 2 or len(second) < 2 or first & second:
             return "its first two lessons do not bring two new classes each"
         if not third & (first | second) or not third - first - second:
             return "in its last lesson there is not both a class that returns and one that is new"
-        for images, labels in self.lessons:
+        for images, labels in self.tasks:
             if len(images) != len(labels) or min(Counter(labels).values()) < FEWEST:
                 return f"a lesson has not one label for each image, and {FEWEST} images of every class"
-        numbers = [Counter(labels) for _, labels in self.lessons]
+        numbers = [Counter(labels) for _, labels in self.tasks]
         if not any(numbers[2][name] >= 2 * before > 0 for name, before in (numbers[0] + numbers[1]).items()):
             return "nothing returns in its last lesson with twice as many images, to show wrong weights"
         return None if len(self.asked) else "there are no images to ask about"
 
 
-def _some(part: Part, wanted: Mapping[str, slice]) -> Taught:
+def _some(part: Part, wanted: Mapping[str, slice]) -> TaskData:
     """These images of each of these classes, which take turns as in a shuffled folder."""
     members = by_class(part.labels)
     chosen = [members.get(name, [])[which] for name, which in wanted.items()]
@@ -113,35 +113,35 @@ class Case:
 
     method: Method
     setup: Setup
-    lessons: list[Taught]
+    tasks: list[TaskData]
     asked: list[ImageSource]
 
     @classmethod
-    def of(cls, method: Method, setup: Setup, world: World) -> Case:
+    def of(cls, method: Method, setup: Setup, examples: Examples) -> Case:
         """A method in a world, with all images in memory; one that learns at once gets one lesson."""
-        lessons: list[Taught] = [_in_memory(lesson) for lesson in world.lessons]
-        lessons = [joined(lessons)] if method.at_once else lessons
-        setup = replace(setup, tasks=len(lessons) if setup.tasks is None else setup.tasks)
-        return cls(method, setup, lessons, [_array(image) for image in world.asked])
+        tasks: list[TaskData] = [_in_memory(task) for task in examples.tasks]
+        tasks = [joined(tasks)] if method.joint else tasks
+        setup = replace(setup, tasks=len(tasks) if setup.tasks is None else setup.tasks)
+        return cls(method, setup, tasks, [_array(image) for image in examples.asked])
 
     @cached_property
     def course(self) -> list[tuple[dict[str, list[str]], dict[str, Report]]]:
         """What a learner that is simply taught answers and reports after each lesson."""
         learner = self.begin()
         found = []
-        for images, labels in self.lessons:
+        for images, labels in self.tasks:
             learner.learn(list(images), list(labels))
-            found.append((learner.answers(self.asked), learner.reports()))
+            found.append((learner.predict(self.asked), learner.reports()))
         return found
 
     def begin(self) -> Learner:
         """A learner that knows nothing yet."""
         return self.method.begin(self.setup)
 
-    def taught(self, *lessons: Taught) -> Learner:
+    def taught(self, *tasks: TaskData) -> Learner:
         """A learner after these lessons, by default after all."""
         learner = self.begin()
-        for images, labels in lessons or self.lessons:
+        for images, labels in tasks or self.tasks:
             learner.learn(list(images), list(labels))
         return learner
 
@@ -161,10 +161,10 @@ class Case:
         given: dict[str, Any] = {"lam": 1.0}
         return replace(self, method=replace(self.method, **given))
 
-    def fixed_and_free(self) -> tuple[list[Taught], list[Taught]]:
+    def fixed_and_free(self) -> tuple[list[TaskData], list[TaskData]]:
         """The lessons whose place matters, and the others: the first session is of the first lesson."""
         fixed = 0 if self.setup.session is None else 1
-        return self.lessons[:fixed], self.lessons[fixed:]
+        return self.tasks[:fixed], self.tasks[fixed:]
 
 
 Violations: TypeAlias = Callable[[Case], Iterator[str]]
@@ -184,9 +184,9 @@ class Law:
     several: bool = False
     for_all: bool = False
 
-    def __call__(self, method: Method, setup: Setup, world: World) -> None:
+    def __call__(self, method: Method, setup: Setup, examples: Examples) -> None:
         """Raise if the method is seen to break the law."""
-        self.judge(Case.of(method, setup, world))
+        self.judge(Case.of(method, setup, examples))
 
     def judge(self, case: Case) -> None:
         """Raise at the first violation."""
@@ -198,12 +198,12 @@ LAWS: dict[str, Law] = {}
 """All laws by name; the first are those on which others rest."""
 
 
-def check(method: Method, setup: Setup, world: World) -> None:
+def check(method: Method, setup: Setup, examples: Examples) -> None:
     """Check all laws but those that the method opts out of; the first that is broken is a `LawBrokenError`.
 
     Costs some twenty times what it takes to learn the world's lessons. docs/laws.md has an example.
     """
-    case = Case.of(method, setup, world)
+    case = Case.of(method, setup, examples)
     for law in laws_of(method).values():
         law.judge(case)
 
@@ -231,14 +231,14 @@ def exemptions(method: Method | type[Method]) -> dict[str, str]:
             raise unknown_name("law", name, LAWS)
         if LAWS[name].for_all:
             raise InputError(f"The method {method.name!r} opts out of {name!r}, and no method may.")
-    at_once = [name for name, law in LAWS.items() if law.several and method.at_once]
-    return {**method.exempt, **dict.fromkeys(at_once, "it learns all lessons as one")}
+    joint = [name for name, law in LAWS.items() if law.several and method.joint]
+    return {**method.exempt, **dict.fromkeys(joint, "it learns all lessons as one")}
 
 
-def joined(lessons: Sequence[Taught]) -> Taught:
+def joined(tasks: Sequence[TaskData]) -> TaskData:
     """Several lessons as one."""
-    images = [image for images, _ in lessons for image in images]
-    return images, [label for _, labels in lessons for label in labels]
+    images = [image for images, _ in tasks for image in images]
+    return images, [label for _, labels in tasks for label in labels]
 
 
 def _law(name: str, *, several: bool = False, for_all: bool = False) -> Callable[[Violations], Violations]:
@@ -258,7 +258,7 @@ def _law(name: str, *, several: bool = False, for_all: bool = False) -> Callable
 def _comes_and_returns(case: Case) -> Iterator[str]:
     learner = case.begin()
     before = b""
-    for number, (images, labels) in enumerate(case.lessons, start=1):
+    for number, (images, labels) in enumerate(case.tasks, start=1):
         try:
             learner.learn(list(images), list(labels))
         except Exception as error:
@@ -273,11 +273,11 @@ def _comes_and_returns(case: Case) -> Iterator[str]:
 @_law("only classes that were learned are answers")
 def _only_learned(case: Case) -> Iterator[str]:
     known: set[str] = set()
-    for (_, labels), (answers, reports) in zip(case.lessons, case.course, strict=True):
+    for (_, labels), (predictions, reports) in zip(case.tasks, case.course, strict=True):
         known |= set(labels)
-        if answers.keys() != reports.keys():
+        if predictions.keys() != reports.keys():
             yield "its answers and its reports are not by the same names, and should be"
-        for given in answers.values():
+        for given in predictions.values():
             if strange := sorted(set(given) - known):
                 yield f"an answer is {strange[0]!r}, and should be one of {', '.join(sorted(known))}"
             if len(given) != len(case.asked):
@@ -290,9 +290,9 @@ def _seed(case: Case) -> Iterator[str]:
     for luck in range(2):
         with _luck(luck):
             learner = case.anew().taught()
-            found.append((learner.answers(case.asked), _file(learner)))
-    (answers, file), (other_answers, other_file) = found
-    if other_answers != answers:
+            found.append((learner.predict(case.asked), _file(learner)))
+    (predictions, file), (other_predictions, other_file) = found
+    if other_predictions != predictions:
         yield "taught twice, it answers in two ways, and should answer in one"
     if other_file != file:
         yield "taught twice, it leaves two different files, and they should be equal"
@@ -300,25 +300,25 @@ def _seed(case: Case) -> Iterator[str]:
 
 @_law("an answer depends on its image alone", for_all=True)
 def _alone(case: Case) -> Iterator[str]:
-    learner, others = case.uncached().taught(), list(case.lessons[0][0])
+    learner, others = case.uncached().taught(), list(case.tasks[0][0])
     for asked in _closer_and_closer(learner, case.asked):
-        together = learner.answers(asked)
-        alone = [learner.answers([image]) for image in asked]
-        mixed = learner.answers([*others, *asked[::-1]])
+        together = learner.predict(asked)
+        alone = [learner.predict([image]) for image in asked]
+        mixed = learner.predict([*others, *asked[::-1]])
         for name, expected in together.items():
-            for how, answers in (
+            for how, predictions in (
                 ("one by one", [each[name][0] for each in alone]),
                 ("backwards, after others", mixed[name][len(others) :][::-1]),
             ):
-                if odd := sum(map(str.__ne__, answers, expected)):
+                if odd := sum(map(str.__ne__, predictions, expected)):
                     yield f"asked {how}, {odd} of {len(asked)} images have other answers, and should not"
 
 
 @_law("answering changes nothing")
-def _answering(case: Case) -> Iterator[str]:
+def _predicting(case: Case) -> Iterator[str]:
     learner = case.taught()
     before = _file(learner)
-    learner.answers(case.asked)
+    learner.predict(case.asked)
     learner.reports()
     if _file(learner) != before:
         yield f"after {len(case.asked)} answers its file is another one, and should be the same"
@@ -331,11 +331,11 @@ def _answering(case: Case) -> Iterator[str]:
 def _learns(case: Case) -> Iterator[str]:
     learner = case.begin()
     # In the last lesson, which has both, a method may rightly prefer the old to the new.
-    for number, (images, labels) in enumerate(case.lessons[:2], start=1):
+    for number, (images, labels) in enumerate(case.tasks[:2], start=1):
         learner.learn(list(images), list(labels))
         chance = max(Counter(labels).values())
-        for answers in learner.answers(images).values():
-            right = sum(map(str.__eq__, answers, labels))
+        for predictions in learner.predict(images).values():
+            right = sum(map(str.__eq__, predictions, labels))
             if right <= chance:
                 yield (
                     f"of the {len(labels)} images of lesson {number} it gets {right} right, and should get "
@@ -356,7 +356,7 @@ def _one_or_many(case: Case) -> Iterator[str]:
     case = case.at_given_lambda()
     fixed, free = case.fixed_and_free()
     images, labels = joined(free)
-    singly: list[Taught] = [([image], [label]) for image, label in zip(images, labels, strict=True)]
+    singly: list[TaskData] = [([image], [label]) for image, label in zip(images, labels, strict=True)]
     yield from _differ(case, "all at once", [*fixed, (images, labels)])
     yield from _differ(case, "image by image", [*fixed, *singly])
 
@@ -364,7 +364,7 @@ def _one_or_many(case: Case) -> Iterator[str]:
 @_law("a bad image ends the lesson, and nothing is learned of it")
 def _bad_image(case: Case) -> Iterator[str]:
     learner = case.begin()
-    for images, labels in case.lessons:
+    for images, labels in case.tasks:
         before = _file(learner)
         # It comes after more images than are read at a time.
         times = BATCH // len(images) + 1
@@ -376,7 +376,7 @@ def _bad_image(case: Case) -> Iterator[str]:
         if _file(learner) != before:
             yield "after a lesson with a bad image its file is another one, and should be the same"
         learner.learn(list(images), list(labels))
-    if learner.answers(case.asked) != case.course[-1][0]:
+    if learner.predict(case.asked) != case.course[-1][0]:
         yield "having met bad images it answers otherwise than one that has not, and should not"
 
 
@@ -384,14 +384,14 @@ def _bad_image(case: Case) -> Iterator[str]:
 def _no_return(case: Case) -> Iterator[str]:
     learner = case.begin()
     try:
-        for images, labels in case.lessons:
+        for images, labels in case.tasks:
             lent = LentImages(images, "A lesson")
             learner.learn(lent, list(labels))
-            lent.take_back()
+            lent.revoke()
             for _twice in range(2):
                 asked = LentImages(case.asked, "A question")
-                learner.answers(asked)
-                asked.take_back()
+                learner.predict(asked)
+                asked.revoke()
             learner.reports()
             _file(learner)
     except TaskOverError as error:
@@ -401,13 +401,13 @@ def _no_return(case: Case) -> Iterator[str]:
 @_law("what was learned does not change with the images")
 def _no_alias(case: Case) -> Iterator[str]:
     learner, rng = case.begin(), np.random.default_rng(0)
-    for lesson in case.lessons:
-        arrays, names = _in_memory(lesson)
+    for task in case.tasks:
+        arrays, names = _in_memory(task)
         learner.learn(arrays, names)
         names[:] = names[::-1]
         for array in arrays:
             array[:] = rng.integers(0, 2, array.shape)
-    if learner.answers(case.asked) != case.course[-1][0]:
+    if learner.predict(case.asked) != case.course[-1][0]:
         yield "with noise written over the images of its lessons it answers otherwise, and should not"
 
 
@@ -417,7 +417,7 @@ def _no_alias(case: Case) -> Iterator[str]:
 @_law("a saved learner goes on as if it had not been saved")
 def _saved(case: Case) -> Iterator[str]:
     learner = case.begin()
-    for (images, labels), (answers, reports) in zip(case.lessons, case.course, strict=True):
+    for (images, labels), (predictions, reports) in zip(case.tasks, case.course, strict=True):
         learner.learn(list(images), list(labels))
         file = _file(learner)
         with TemporaryDirectory() as folder:
@@ -425,7 +425,7 @@ def _saved(case: Case) -> Iterator[str]:
             learner = case.method.resume(case.setup, Path(folder) / "learner.layup")
         if _file(learner) != file:
             yield "a learner from a file leaves another file, and should leave the same"
-        if learner.answers(case.asked) != answers:
+        if learner.predict(case.asked) != predictions:
             yield "a learner from a file answers otherwise than one that was never saved, and should not"
         if learner.reports() != reports:
             yield "a learner from a file reports otherwise than one that was never saved, and should not"
@@ -433,16 +433,16 @@ def _saved(case: Case) -> Iterator[str]:
 
 @_law("more images of the same classes take no more room")
 def _room_of_images(case: Case) -> Iterator[str]:
-    few, all_ = (_room(case.anew().taught(lesson)) for lesson in (_half(case.lessons[0], 0), case.lessons[0]))
+    few, all_ = (_room(case.anew().taught(task)) for task in (_half(case.tasks[0], 0), case.tasks[0]))
     if few != all_:
         yield f"it keeps {few:,} bytes of half of a lesson and {all_:,} of all, and should keep the same"
 
 
 @_law("more lessons of the same classes take no more room", several=True)
-def _room_of_lessons(case: Case) -> Iterator[str]:
+def _room_of_tasks(case: Case) -> Iterator[str]:
     one, two = (
-        _room(case.anew().taught(*lessons))
-        for lessons in ([case.lessons[0]], [_half(case.lessons[0], 0), _half(case.lessons[0], 1)])
+        _room(case.anew().taught(*tasks))
+        for tasks in ([case.tasks[0]], [_half(case.tasks[0], 0), _half(case.tasks[0], 1)])
     )
     if one != two:
         yield f"it keeps {one:,} bytes of one lesson and {two:,} if it comes as two, and should keep the same"
@@ -451,13 +451,13 @@ def _room_of_lessons(case: Case) -> Iterator[str]:
 # ---- helpers
 
 
-def _differ(case: Case, way: str, lessons: Sequence[Taught]) -> Iterator[str]:
+def _differ(case: Case, way: str, tasks: Sequence[TaskData]) -> Iterator[str]:
     """A violation if a learner that is taught in this way does not answer as one that is simply taught."""
-    simply, learner = case.taught(), case.taught(*lessons)
+    simply, learner = case.taught(), case.taught(*tasks)
     for images in _closer_and_closer(simply, case.asked):
-        expected = simply.answers(images)
-        for name, answers in learner.answers(images).items():
-            if others := sum(map(str.__ne__, answers, expected[name])):
+        expected = simply.predict(images)
+        for name, predictions in learner.predict(images).items():
+            if others := sum(map(str.__ne__, predictions, expected[name])):
                 yield f"taught {way}, it gives {others} of {len(images)} images other answers, and should not"
 
 
@@ -473,15 +473,15 @@ def _closer_and_closer(learner: Learner, asked: Sequence[ImageSource]) -> Iterat
     def blends(shares: Sequence[float]) -> list[Any]:
         return [Image.blend(*pair, share) for pair, share in zip(pairs, shares, strict=True)]
 
-    def answers(shares: Sequence[float]) -> list[str]:
-        return next(iter(learner.answers(blends(shares)).values()))
+    def predictions(shares: Sequence[float]) -> list[str]:
+        return next(iter(learner.predict(blends(shares)).values()))
 
     before, after = [0.0] * len(pairs), [1.0] * len(pairs)
-    first = answers(before)
+    first = predictions(before)
     for _halving in range(HALVINGS):
         middle = [(low + high) / 2 for low, high in zip(before, after, strict=True)]
-        for place, same in enumerate(map(str.__eq__, answers(middle), first)):
-            (before if same else after)[place] = middle[place]
+        for index, same in enumerate(map(str.__eq__, predictions(middle), first)):
+            (before if same else after)[index] = middle[index]
     margin = 0.5**HALVINGS
     yield blends([max(0.0, low - margin) for low in before])
     yield blends([min(1.0, high + margin) for high in after])
@@ -499,9 +499,9 @@ def _room(learner: Learner) -> int:
     return sum(report.state_bytes for report in learner.reports().values())
 
 
-def _half(lesson: Taught, rest: int) -> Taught:
+def _half(task: TaskData, rest: int) -> TaskData:
     """Every other image of each class."""
-    images, labels = lesson
+    images, labels = task
     turns = [list(labels[:i]).count(label) for i, label in enumerate(labels)]
     chosen = [i for i, turn in enumerate(turns) if turn % 2 == rest]
     return [images[i] for i in chosen], [labels[i] for i in chosen]
@@ -512,9 +512,9 @@ def _array(image: ImageSource) -> Any:
     return image.copy() if isinstance(image, np.ndarray) else np.array(open_image(image))
 
 
-def _in_memory(lesson: Taught) -> tuple[list[Any], list[str]]:
+def _in_memory(task: TaskData) -> tuple[list[Any], list[str]]:
     """A copy of a lesson, whose images are arrays."""
-    images, labels = lesson
+    images, labels = task
     return [_array(image) for image in images], list(labels)
 
 

@@ -283,8 +283,8 @@ def bootstrap(
     >>> found.value, found.low, found.high
     (0.75, 0.5, 1.0)
     """
-    answers = _right(right)
-    return _bootstrap(answers.astype(np.int64), strata, by_image, draws, seed, level)
+    predictions = _right(right)
+    return _bootstrap(predictions.astype(np.int64), strata, by_image, draws, seed, level)
 
 
 def paired_bootstrap(
@@ -329,10 +329,10 @@ def _bootstrap(
             f"draws = {draws}, level = {level} is impossible. Use draws ≥ 1 and a level between 0 and 1."
         )
     rng = np.random.default_rng(seed)
-    names, places = np.unique(belongs, return_inverse=True)
+    names, indices = np.unique(belongs, return_inverse=True)
     value, drawn = 0.0, np.zeros(draws)
     for i in range(len(names)):
-        own = points[places == i]
+        own = points[indices == i]
         weight = own.size / points.size if by_image else 1 / len(names)
         counts = np.array([(own == 1).sum(), (own == -1).sum(), (own == 0).sum()])
         resampled = rng.multinomial(own.size, counts / own.size, size=draws)  # draws × 3
@@ -342,8 +342,8 @@ def _bootstrap(
     return Interval(value, float(low), float(high), float(drawn.std()))
 
 
-def _right(answers: ArrayLike) -> NDArray[np.bool_]:
-    found = np.asarray(answers)
+def _right(predictions: ArrayLike) -> NDArray[np.bool_]:
+    found = np.asarray(predictions)
     if found.dtype != np.bool_ or found.ndim != 1 or not found.size:
         raise InputError(
             "A bootstrap needs, for at least one image, whether its answer is right (True or False), "

@@ -51,11 +51,11 @@ def figures(
     if len(parts) > 1:
         folders = [Path(folder) / name for name in _file_names(found.subject for found, _ in parts)]
     drawn = []
-    for (found, baseline), place in zip(parts, folders, strict=True):
-        storage.make_folder(place)
+    for (found, baseline), home in zip(parts, folders, strict=True):
+        storage.make_folder(home)
         for name, draw in _pictures(found, baseline or found.groups[0]):
             for ending in formats:
-                drawn.append(place / f"{name}.{ending}")
+                drawn.append(home / f"{name}.{ending}")
                 draw(drawn[-1])
     return drawn
 

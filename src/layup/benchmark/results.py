@@ -61,7 +61,7 @@ STEP: schema.Shape = {
     "state_bytes": schema.whole(),
     "shared_by": schema.whole(1),
 }
-PLACES = schema.listed(schema.whole())
+INDICES = schema.listed(schema.whole())
 TASK: schema.Shape = {
     "name": schema.LABEL,
     "classes": schema.listed(schema.LABEL),
@@ -78,7 +78,7 @@ RECORD: schema.Shape = {
     "tasks": [TASK],
     "matrix": [schema.listed(SHARE.or_none())],
     "steps": [STEP],
-    "test": {"truth": PLACES, "task": PLACES, "answers": PLACES},
+    "test": {"truth": INDICES, "task": INDICES, "predictions": INDICES},
     "summary": schema.FIELDS.or_none(),
 }
 """What a record must look like."""
@@ -141,7 +141,7 @@ class Record:
     truth: list[int]
     test_tasks: list[int]
     steps: list[Step] = field(default_factory=list)
-    answers: list[int] = field(default_factory=list)
+    predictions: list[int] = field(default_factory=list)
 
     @property
     def name(self) -> str:
@@ -187,7 +187,7 @@ class Record:
             "tasks": [asdict(task) for task in self.tasks],
             "matrix": matrix,
             "steps": steps,
-            "test": {"truth": self.truth, "task": self.test_tasks, "answers": self.answers},
+            "test": {"truth": self.truth, "task": self.test_tasks, "predictions": self.predictions},
             "summary": self.summary if self.finished else None,
         }
 
@@ -235,7 +235,7 @@ class Record:
             test["truth"],
             test["task"],
             [Step(accuracies=row, **step) for row, step in steps],
-            test["answers"],
+            test["predictions"],
         )
         record._require_sound()
         return record
@@ -250,24 +250,24 @@ class Record:
             raise ValueError("a task or step names a class that is unknown")
         if len(self.steps) > tasks or any(len(step.accuracies) != tasks for step in self.steps):
             raise ValueError("the matrix does not have a column for each task")
-        answers = self.answers if self.finished else self.truth
-        if not len(self.truth) == len(self.test_tasks) == len(answers):
+        predictions = self.predictions if self.finished else self.truth
+        if not len(self.truth) == len(self.test_tasks) == len(predictions):
             raise ValueError("truth, task and answers are not of one length")
-        for places, end in ((self.truth, classes), (answers, classes), (self.test_tasks, tasks)):
-            if any(not 0 <= place < end for place in places):
+        for indices, end in ((self.truth, classes), (predictions, classes), (self.test_tasks, tasks)):
+            if any(not 0 <= index < end for index in indices):
                 raise ValueError(f"a place in a list of {end} is not from 0 to {end - 1}")
 
 
 def _laid_out(values: Mapping[str, Any]) -> str:
     """JSON with a line for each value, and for each row of a table: thousands of answers take one line.
 
-    >>> print(_laid_out({"schema": 1, "matrix": [[1.0, None], [0.5, 1.0]], "answers": [0, 1, 0]}), end="")
+    >>> print(_laid_out({"schema": 1, "matrix": [[1.0, None], [0.5, 1.0]], "predictions": [0, 1, 0]}), end="")
     {
      "schema": 1,
      "matrix": [
       [1.0, null],
       [0.5, 1.0]],
-     "answers": [0, 1, 0]
+     "predictions": [0, 1, 0]
     }
     """
 

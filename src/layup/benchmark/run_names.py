@@ -107,9 +107,9 @@ def _parents(key: str) -> tuple[str, ...]:
 
 
 def _rank(key: str) -> int:
-    for place, name in enumerate(ORDER):
+    for index, name in enumerate(ORDER):
         if key == name or (name.endswith(".") and key.startswith(name)):
-            return place
+            return index
     return len(ORDER)
 
 

@@ -37,7 +37,7 @@ KNOWN_TO = {
 }
 """Which settings know which choice."""
 
-Places = NDArray[np.int64]
+Indices = NDArray[np.int64]
 
 
 class LentImages(Sequence[ImageSource]):
@@ -54,34 +54,34 @@ class LentImages(Sequence[ImageSource]):
 
     def __init__(self, images: Sequence[ImageSource], owner: str) -> None:
         self._loan = [images]  # slices share it
-        self._places = range(len(images))
+        self._indices = range(len(images))
         self._owner = owner
 
     @overload
-    def __getitem__(self, place: int) -> ImageSource: ...
+    def __getitem__(self, index: int) -> ImageSource: ...
     @overload
-    def __getitem__(self, place: slice) -> Self: ...
-    def __getitem__(self, place: int | slice) -> ImageSource | Self:
+    def __getitem__(self, index: slice) -> Self: ...
+    def __getitem__(self, index: int | slice) -> ImageSource | Self:
         if not self._loan:
             raise TaskOverError(
                 f"{self._owner} is over: its images cannot be read again. A learner sees a task once."
             )
-        if isinstance(place, slice):
+        if isinstance(index, slice):
             part = copy(self)
-            part._places = self._places[place]
+            part._indices = self._indices[index]
             return part
-        return self._loan[0][self._places[place]]
+        return self._loan[0][self._indices[index]]
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._indices)
 
-    def take_back(self) -> None:
+    def revoke(self) -> None:
         """From now on, reading is an error."""
         self._loan.clear()
 
 
 @dataclass(frozen=True)
-class Lesson:
+class Batch:
     """What a learner is given at a time: images, while they are lent, and one label each."""
 
     images: LentImages
@@ -94,8 +94,8 @@ class Task:
 
     name: str
     classes: tuple[str, ...]
-    train: Places
-    test: Places
+    train: Indices
+    test: Indices
 
 
 @dataclass(frozen=True)
@@ -121,23 +121,23 @@ class Scenario:
                 "nothing could be measured. Add some, or cut it into fewer tasks."
             )
 
-    def lessons(self, task: int) -> Iterator[Lesson]:
+    def batches(self, task: int) -> Iterator[Batch]:
         """The training images of a task, all at once or in batches; each is taken back before the next."""
-        part, places = self.dataset.train, self.tasks[task].train
-        size = self.batch or len(places)
-        for start in range(0, len(places), size):
-            chosen = places[start : start + size]
+        part, indices = self.dataset.train, self.tasks[task].train
+        size = self.batch or len(indices)
+        for start in range(0, len(indices), size):
+            chosen = indices[start : start + size]
             # A stream does not say which task an image is of.
             owner = f"Task {task + 1}" if self.batch is None else "This part of the stream"
-            lesson = Lesson(
+            batch = Batch(
                 LentImages([part.images[i] for i in chosen], owner), [part.labels[i] for i in chosen]
             )
             try:
-                yield lesson
+                yield batch
             finally:
-                lesson.images.take_back()
+                batch.images.revoke()
 
-    def asked(self, task: int) -> Places:
+    def asked(self, task: int) -> Indices:
         """Which test images are asked after a task, in the dataset's order.
 
         Those of all tasks so far; where domains come one after the other, those of all domains.
@@ -145,7 +145,7 @@ class Scenario:
         last = len(self.tasks) if self.setting == "dil" else task + 1
         return np.sort(np.concatenate([each.test for each in self.tasks[:last]]))
 
-    def at_once(self) -> Scenario:
+    def joint(self) -> Scenario:
         """All tasks as one: not continual at all, but what can be reached at best.
 
         >>> from layup.benchmark.datasets import load_dataset
@@ -159,7 +159,7 @@ class Scenario:
         return replace(self, tasks=(Task("all", self.class_order, train, test),), cut=cut)
 
     @property
-    def test_tasks(self) -> Places:
+    def test_tasks(self) -> Indices:
         """The task that each test image belongs to."""
         tasks = np.full(len(self.dataset.test), -1, np.int64)
         for number, task in enumerate(self.tasks):
@@ -313,10 +313,10 @@ def domain_incremental(
     kept = _kept(dataset.train, groups, per_class, seed)
     cut = []
     for domain in domains:
-        places = np.flatnonzero((train == domain) & kept)
-        present = set(labels[places].tolist())
+        indices = np.flatnonzero((train == domain) & kept)
+        present = set(labels[indices].tolist())
         names = tuple(name for name in dataset.classes if name in present)
-        cut.append(Task(domain, names, places, np.flatnonzero(test == domain)))
+        cut.append(Task(domain, names, indices, np.flatnonzero(test == domain)))
     choices = {"order": SHUFFLED if shuffled else ",".join(domains), "per_class": per_class}
     return Scenario("dil", dataset, dataset.classes, tuple(cut), seed, choices)
 

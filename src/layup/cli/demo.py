@@ -42,8 +42,8 @@ def digits_tasks() -> list[DigitsTask]:
     tasks = []
     for task in scenario.tasks:
         halves: list[Any] = [
-            ([part.images[place] for place in places], [part.labels[place] for place in places])
-            for part, places in ((scenario.dataset.train, task.train), (scenario.dataset.test, task.test))
+            ([part.images[index] for index in indices], [part.labels[index] for index in indices])
+            for part, indices in ((scenario.dataset.train, task.train), (scenario.dataset.test, task.test))
         ]
         tasks.append(DigitsTask(list(task.classes), *halves))
     return tasks

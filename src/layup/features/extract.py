@@ -122,26 +122,28 @@ class Extractor(FeatureSource):
     def _computed(self, read: _Read) -> Extraction:
         """Send what the cache did not have through the network."""
         rows = np.empty((len(read.kept), self._full_width), np.float32)
-        for place, row in read.cached.items():
-            rows[place] = row
-        missing = [place for place in range(len(read.kept)) if place not in read.cached]
+        for row_number, row in read.cached.items():
+            rows[row_number] = row
+        missing = [row_number for row_number in range(len(read.kept)) if row_number not in read.cached]
         if read.pixels is not None:
             seen = self.backbone(torch.from_numpy(read.pixels))
             rows[missing] = torch.cat([*seen.layers, seen.embedding], dim=1).cpu().numpy()
         finite = np.asarray(np.isfinite(rows).all(axis=1))
-        if stored := [place for place in missing if finite[place]]:
+        if stored := [row_number for row_number in missing if finite[row_number]]:
             self.cache.put_many(
-                self.backbone.features_key, [read.digests[place] for place in stored], rows[stored]
+                self.backbone.features_key, [read.digests[row_number] for row_number in stored], rows[stored]
             )
         broken = [
-            BadImage(read.kept[place], f"the backbone {self.backbone.name!r} gives NaN or infinity for it.")
-            for place in np.flatnonzero(~finite)
+            BadImage(
+                read.kept[row_number], f"the backbone {self.backbone.name!r} gives NaN or infinity for it."
+            )
+            for row_number in np.flatnonzero(~finite)
         ]
         good = np.flatnonzero(finite)
         return Extraction(
             rows[np.ix_(good, self._columns)],
             np.array(read.kept, np.int64)[good],
-            [read.digests[place] for place in good],
+            [read.digests[row_number] for row_number in good],
             sorted([*read.bad, *broken], key=lambda bad: bad.index),
             len(missing),
         )
@@ -200,7 +202,11 @@ class _Reader:
         return _Read(
             kept,
             [digests[index] for index in kept],
-            {place: known[digests[index]] for place, index in enumerate(kept) if index not in pixels},
+            {
+                row_number: known[digests[index]]
+                for row_number, index in enumerate(kept)
+                if index not in pixels
+            },
             np.stack(list(pixels.values())) if pixels else None,
             bad + undecodable,
         )

@@ -184,12 +184,12 @@ def _contents(source: Any) -> bytes:
 
 def _read_again(file: Any) -> Any:
     """All of a file from its beginning; then it is back at the place where it was."""
-    place = file.tell()
+    position = file.tell()
     try:
         file.seek(0)
         return file.read()
     finally:
-        file.seek(place)
+        file.seek(position)
 
 
 @contextlib.contextmanager

@@ -54,8 +54,8 @@ def class_folders(folder: str | os.PathLike[str]) -> tuple[list[Path], list[str]
     """
     photos = _existing(folder)
     inside, loose = visible(photos)
-    place = _real(photos)
-    classes = [each for each in inside if not _leads_up(_real(each), [place])]
+    location = _real(photos)
+    classes = [each for each in inside if not _leads_up(_real(each), [location])]
     if not classes:
         found = f"only {len(loose)} files" if loose else "nothing"
         raise InputError(
@@ -157,10 +157,10 @@ def _files_below(folder: Path) -> Iterator[Path]:
     while links:
         waiting = [heappop(links)]
         while waiting:
-            here, place, above = waiting.pop()  # `above`: where the links are that led here
-            if place in read:
+            here, location, above = waiting.pop()  # `above`: where the links are that led here
+            if location in read:
                 continue
-            read.add(place)
+            read.add(location)
             try:
                 folders, files = visible(here)
             except InputError:
@@ -169,9 +169,9 @@ def _files_below(folder: Path) -> Iterator[Path]:
             yield from files
             for each in folders:
                 if not _is_link(each):
-                    waiting.append((each, place / each.name, above))
+                    waiting.append((each, location / each.name, above))
                     continue
-                target, around = _real(each), above | {place}
+                target, around = _real(each), above | {location}
                 if not _leads_up(target, around):
                     heappush(links, (each, target, around))
 
@@ -181,13 +181,13 @@ def _real(path: Path) -> Path:
     return Path(os.path.realpath(path))
 
 
-def _leads_up(target: Path, places: Iterable[Path]) -> bool:
+def _leads_up(target: Path, locations: Iterable[Path]) -> bool:
     """Whether a link that is at some of these places leads to a folder that it is itself in.
 
     >>> [_leads_up(Path(target), [Path("/photos/tabby")]) for target in ("/photos", "/photos/beagle")]
     [True, False]
     """
-    return any(place.is_relative_to(target) for place in places)
+    return any(location.is_relative_to(target) for location in locations)
 
 
 def _is_link(path: Path) -> bool:

@@ -17,8 +17,8 @@ def listed(images: Iterable[ImageSource]) -> Sequence[ImageSource]:
     _require_order(images, "images")
     # What is asked for by its place stays as it is: it may make images only when it is asked for them. Not so
     # a column of a table, whose numbers in brackets are names of rows.
-    by_place = isinstance(images, Sequence) or len(getattr(images, "shape", ())) > 1
-    return images if by_place or not hasattr(images, "__iter__") else list(images)  # type: ignore[return-value]
+    by_index = isinstance(images, Sequence) or len(getattr(images, "shape", ())) > 1
+    return images if by_index or not hasattr(images, "__iter__") else list(images)  # type: ignore[return-value]
 
 
 def _is_picture(images: object) -> bool:

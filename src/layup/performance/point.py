@@ -60,12 +60,12 @@ def measured_here(size: Size) -> Point:
         population, model = Population(size.dim, size.classes), RidgeClassifier("search")
         seconds, most = 0.0, 0
         for number in range(size.tasks):
-            lesson = population.lesson(size.samples, range(size.classes), seed=number)
+            batch = population.batch(size.samples, range(size.classes), seed=number)
             machine.reset_peak_memory()  # making the lesson does not count
             started = time.perf_counter()
-            model.partial_fit(*lesson).predict(lesson[0][:1])
+            model.partial_fit(*batch).predict(batch[0][:1])
             seconds += time.perf_counter() - started
-            del lesson
+            del batch
             if (peak := machine.peak_memory()) is None:
                 return seconds, None
             most = max(most, peak)

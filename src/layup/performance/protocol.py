@@ -40,7 +40,7 @@ class LiteralLearner(Learner):
         """Pass a lesson's images once, search λ, and solve for the weights."""
         self.classifier.learn(self.extractor.extract(images).rows, np.array(labels))
 
-    def answers(self, images: Sequence[ImageSource]) -> dict[str, list[str]]:
+    def predict(self, images: Sequence[ImageSource]) -> dict[str, list[str]]:
         """Pass the images, whether or not they have passed before."""
         return {ONLY: self.classifier.predict(self.extractor.extract(images).rows).tolist()}
 
@@ -59,7 +59,7 @@ class Outcome:
     """Of a whole run: images through the network, and by way to answer the last labels and A_T."""
 
     passes: int
-    answers: dict[str, list[str]]
+    predictions: dict[str, list[str]]
     accuracies: dict[str, float]
 
 
@@ -85,4 +85,4 @@ def _whole(learner: Learner, scenario: Scenario, backbone: Backbone) -> Outcome:
         name: average_accuracy([value for value in step.accuracies if value is not None])
         for name, step in last.steps.items()
     }
-    return Outcome(backbone.passes.reading, dict(last.answers), accuracies)
+    return Outcome(backbone.passes.reading, dict(last.predictions), accuracies)

@@ -60,13 +60,13 @@ class Report:
         return json.dumps(values, ensure_ascii=False, indent=1) + "\n"
 
 
-def agreement(answers: ArrayLike, others: ArrayLike) -> float:
+def agreement(predictions: ArrayLike, others: ArrayLike) -> float:
     """The share of equal answers.
 
     >>> agreement(["a", "b"], ["a", "c"])
     0.5
     """
-    return float((np.asarray(answers) == np.asarray(others)).mean())
+    return float((np.asarray(predictions) == np.asarray(others)).mean())
 
 
 def times(ratio: Ratio) -> str:
@@ -119,7 +119,7 @@ def filled(page: str, saved: Mapping[str, Mapping[str, Any]]) -> str:
     """
     for name, report in saved.items():
         begin = BEGIN.format(name)
-        place = re.compile(f"{re.escape(begin)}.*?{re.escape(END)}", flags=re.DOTALL)
+        marked = re.compile(f"{re.escape(begin)}.*?{re.escape(END)}", flags=re.DOTALL)
         text = f"{begin}\n{markdown(report)}\n{END}"
-        page = place.sub(lambda _, text=text: text, page)  # type: ignore[misc]
+        page = marked.sub(lambda _, text=text: text, page)  # type: ignore[misc]
     return page

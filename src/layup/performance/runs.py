@@ -90,7 +90,7 @@ def measured(experiment: Experiment, other: Experiment, pairs: int) -> RunRow:
         ratio(timed["literal"].seconds, timed["again"].seconds),
         theirs.accuracies[ONLY],
         first.accuracies[ONLY],
-        agreement(theirs.answers[ONLY], first.answers[ONLY]),
+        agreement(theirs.predictions[ONLY], first.predictions[ONLY]),
     )
 
 

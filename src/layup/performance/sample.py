@@ -37,7 +37,7 @@ class Population:
     classes: int
     seed: int = 0
 
-    def lesson(self, count: int, of: Sequence[int], seed: int) -> tuple[Rows, Labels]:
+    def batch(self, count: int, of: Sequence[int], seed: int) -> tuple[Rows, Labels]:
         """So many samples of these classes, as evenly shared as can be, in random order."""
         rng = np.random.default_rng([self.seed, seed])
         labels = rng.permutation(np.resize(np.asarray(of, np.int64), count))

@@ -75,7 +75,7 @@ class Situation:
         """The classes of the history, if there is one."""
         return range(self.classes - self.new_classes if self.history else 0)
 
-    def lesson(self) -> range:
+    def batch(self) -> range:
         """The classes of the lesson."""
         first = len(self.old())
         return range(first, first + self.new_classes)
@@ -123,8 +123,8 @@ def measured(situation: Situation, pairs: int, check: bool) -> SearchRow:
     """Both procedures in turn on one lesson, and what they answer."""
     population = Population(situation.dim, situation.classes)
     history, samples = learned_before(situation, population)
-    x, y = population.lesson(situation.new, situation.lesson(), seed=1)
-    asked, truth = population.lesson(ASKED, [*situation.old(), *situation.lesson()], seed=2)
+    x, y = population.batch(situation.new, situation.batch(), seed=1)
+    asked, truth = population.batch(ASKED, [*situation.old(), *situation.batch()], seed=2)
     twin = LiteralClassifier.after(history)
 
     def update(model: RidgeClassifier) -> RidgeClassifier:
@@ -141,7 +141,7 @@ def measured(situation: Situation, pairs: int, check: bool) -> SearchRow:
     timed = interleaved(works, pairs, untimed=0)
     ours, literal_lam = timed["update"].result, timed["literal search"].result
     twin.add(x, y, literal_lam)
-    answers, literal_answers = ours.predict(asked), twin.predict(asked)
+    predictions, literal_predictions = ours.predict(asked), twin.predict(asked)
     literal_update = timed["literal search"].seconds + timed["literal weights"].seconds
     row = SearchRow(
         situation,
@@ -149,9 +149,9 @@ def measured(situation: Situation, pairs: int, check: bool) -> SearchRow:
         ratio(literal_update, timed["update"].seconds),
         ours.lambda_,
         literal_lam,
-        accuracy=agreement(answers, truth),
-        literal_accuracy=agreement(literal_answers, truth),
-        as_literal=agreement(answers, literal_answers),
+        accuracy=agreement(predictions, truth),
+        literal_accuracy=agreement(literal_predictions, truth),
+        as_literal=agreement(predictions, literal_predictions),
     )
     if not check:
         return row
@@ -160,8 +160,8 @@ def measured(situation: Situation, pairs: int, check: bool) -> SearchRow:
     return replace(
         row,
         oracle_lam=oracle.best,
-        as_oracle=agreement(answers, right),
-        literal_as_oracle=agreement(literal_answers, right),
+        as_oracle=agreement(predictions, right),
+        literal_as_oracle=agreement(literal_predictions, right),
     )
 
 
@@ -170,13 +170,13 @@ def learned_before(
 ) -> tuple[GramStatistics, tuple[Rows, Labels]]:
     """The sums of the history; its samples as well, if the oracle will need them."""
     sums = GramStatistics(situation.dim)
-    parts: list[tuple[Rows, Labels]] = [population.lesson(0, range(1), seed=0)]
+    parts: list[tuple[Rows, Labels]] = [population.batch(0, range(1), seed=0)]
     for start in range(0, situation.history, PART):
         count = min(PART, situation.history - start)
-        lesson = population.lesson(count, situation.old(), seed=10 + start)
-        sums.update(*lesson)
+        batch = population.batch(count, situation.old(), seed=10 + start)
+        sums.update(*batch)
         if situation.history < ENOUGH * situation.dim:
-            parts.append(lesson)
+            parts.append(batch)
     rows, labels = zip(*parts, strict=True)
     return sums, (np.concatenate(rows), np.concatenate(labels))
 
@@ -202,7 +202,7 @@ def report(rows: Sequence[SearchRow]) -> Report:
             [
                 row.situation.name,
                 row.situation.samples,
-                f"{len(row.situation.lesson()):,}, {row.situation.lesson().stop:,}",
+                f"{len(row.situation.batch()):,}, {row.situation.batch().stop:,}",
                 *(seconds(value) for value in (row.search.first_seconds, row.search.second_seconds)),
                 times(row.search),
                 *(seconds(value) for value in (row.update.first_seconds, row.update.second_seconds)),

@@ -49,18 +49,18 @@ class StreamRow:
 def measure(dim: int, classes: int, pairs: int, samples: int = SAMPLES) -> list[StreamRow]:
     """One row. Costs so many steps, and as many dense solves as there are pairs."""
     population = Population(dim, classes)
-    first = population.lesson(FIRST * classes, range(classes), seed=1)
+    first = population.batch(FIRST * classes, range(classes), seed=1)
     streaming, sums = RidgeClassifier(LAMBDA).partial_fit(*first), GramStatistics(dim)
     sums.update(*first)
     with progress_bar(None, "samples") as bar:
         task = bar.add_task("One sample at a time", total=samples, note="")
         for start in range(0, samples, PART):
-            x, y = population.lesson(min(PART, samples - start), range(classes), seed=10 + start)
+            x, y = population.batch(min(PART, samples - start), range(classes), seed=10 + start)
             sums.update(x, y)
             for i in range(len(y)):
                 streaming.partial_fit(x[i : i + 1], y[i : i + 1]).predict(x[i : i + 1])
                 bar.advance(task)
-    asked, _ = population.lesson(ASKED, range(classes), seed=2)
+    asked, _ = population.batch(ASKED, range(classes), seed=2)
     fresh = RidgeClassifier(LAMBDA)
     fresh.adopt(sums)
     as_fresh = agreement(streaming.predict(asked), fresh.predict(asked))
@@ -73,7 +73,7 @@ def compared(
     streaming: RidgeClassifier, literal: LiteralClassifier, population: Population, pairs: int
 ) -> Ratio:
     """The seconds of learning one sample and predicting one: by re-solving, over ours."""
-    x, y = population.lesson(STEPS, range(population.classes), seed=3)
+    x, y = population.batch(STEPS, range(population.classes), seed=3)
 
     def re_solve() -> None:
         literal.add(x[:1], y[:1], LAMBDA)

@@ -95,7 +95,7 @@ def measured(spec: RunSpec, backbone: Backbone, depths: Sequence[int], pairs: in
         works = {"sweep": Work(sweep, empty), "literal": Work(by_authors), "layup": Work(separate, empty)}
         timed = interleaved(works, pairs, untimed=0)
     swept = timed["sweep"]
-    answers = [swept.result.answers[str(k)] for k in depths]
+    predictions = [swept.result.predictions[str(k)] for k in depths]
     return [
         SweepRow(
             way,
@@ -105,7 +105,7 @@ def measured(spec: RunSpec, backbone: Backbone, depths: Sequence[int], pairs: in
             ratio(timed[way].seconds, swept.seconds),
             sum(run.passes for run in timed[way].result),
             swept.result.passes,
-            agreement(answers, [run.answers[ONLY] for run in timed[way].result]),
+            agreement(predictions, [run.predictions[ONLY] for run in timed[way].result]),
         )
         for way in ("literal", "layup")
     ]

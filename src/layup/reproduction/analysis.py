@@ -135,9 +135,9 @@ class UnitSums:
             )
         units = _units(rows)
         self._features = rows.shape[1]
-        names, places = np.unique(own, return_inverse=True)
+        names, indices = np.unique(own, return_inverse=True)
         for i, name in enumerate(names.tolist()):
-            members = units[places == i]
+            members = units[indices == i]
             self._sums[name] = self._sums.get(name, 0.0) + members.sum(axis=0)
             self._counts[name] = self._counts.get(name, 0) + len(members)
 

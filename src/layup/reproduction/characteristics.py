@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from layup.features import EMBEDDING, extractor_of
 from layup.reproduction import analysis
 from layup.reproduction.config import source_images
-from layup.reproduction.results import Place, Results
+from layup.reproduction.results import Pairing, Results
 from layup.reproduction.runner import Runner
 from layup.reproduction.spec import NETWORKS, USUAL, Spec
 
@@ -26,7 +26,7 @@ MEASURES = {
 class Characteristic:
     """A dataset seen by a network: the best k, and what may go with it."""
 
-    place: Place
+    pairing: Pairing
     best: int
     depth: int
     accuracy: float
@@ -45,20 +45,20 @@ def _characteristics(results: Results) -> list[Characteristic]:
     found = []
     for network in NETWORKS:
         measured = []
-        for place in results.places(results.config.everything, [network]):
+        for pairing in results.pairings(results.config.everything, [network]):
             specs = all_depths(results.runner, network)
-            scores = {spec.depth or 0: results.interval(place.column, spec) for spec in specs}
+            scores = {spec.depth or 0: results.interval(pairing.column, spec) for spec in specs}
             known = {depth: score.value for depth, score in scores.items() if score is not None}
             if len(known) < len(specs):
                 continue
             best = max(known, key=lambda depth: (known[depth], -depth))
-            part = results.runner.dataset(place.column).train
+            part = results.runner.dataset(pairing.column).train
             rows = _embeddings(results, network, part.images)
-            measured.append((place, best, len(specs), known[best], rows, list(part.labels)))
+            measured.append((pairing, best, len(specs), known[best], rows, list(part.labels)))
         distances = _distances(results, network, [rows for *_, rows, _ in measured])
-        for (place, best, depth, score, rows, labels), mmd in zip(measured, distances, strict=True):
+        for (pairing, best, depth, score, rows, labels), mmd in zip(measured, distances, strict=True):
             like = analysis.class_similarities(rows, labels)
-            found.append(Characteristic(place, best, depth, score, mmd, like.within, like.between))
+            found.append(Characteristic(pairing, best, depth, score, mmd, like.within, like.between))
     return found
 
 
@@ -86,8 +86,8 @@ def _embeddings(results: Results, network: str, images: Sequence[Any]) -> NDArra
 def correlations(found: Sequence[Characteristic]) -> dict[tuple[str, str], analysis.Correlation]:
     """How the best k goes with each measure, by network and measure, where there are enough datasets."""
     result = {}
-    for network in dict.fromkeys(each.place.network_name for each in found):
-        own = [each for each in found if each.place.network_name == network]
+    for network in dict.fromkeys(each.pairing.network_name for each in found):
+        own = [each for each in found if each.pairing.network_name == network]
         for name in MEASURES:
             pairs = [(value, each.best) for each in own if (value := getattr(each, name)) is not None]
             if len(pairs) >= 3:

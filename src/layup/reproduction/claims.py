@@ -12,7 +12,7 @@ from layup.benchmark.comparison import Difference
 from layup.formats import percent, points
 from layup.reproduction.characteristics import MEASURES, characteristics, correlations
 from layup.reproduction.figures import Characteristics
-from layup.reproduction.results import Place, Results, interval, seeded
+from layup.reproduction.results import Pairing, Results, interval, seeded
 from layup.reproduction.runner import Runner, Wanted
 from layup.reproduction.shown import Shown
 from layup.reproduction.spec import ADAPTERS, NETWORKS, PLAIN, RULES, SEEDS, USUAL, Spec
@@ -80,7 +80,7 @@ class Claim:
 class Gain:
     """A difference with its place, to be told."""
 
-    place: Place
+    pairing: Pairing
     pair: Pair
     found: Difference
 
@@ -100,26 +100,30 @@ class Gain:
         low, high = self.found.low, self.found.high
         ends = "" if low is None or high is None else f"[{points(low)}, {points(high)}]"
         sure = "gain" if self.above else "loss" if self.below else ""
-        return Row(f"{self.place.label}: {self.pair.what}", [points(self.found.mean), ends, sure])
+        return Row(f"{self.pairing.label}: {self.pair.what}", [points(self.found.mean), ends, sure])
 
 
 def gains(results: Results, pairs: Iterable[Pair]) -> list[Gain]:
     """The differences of all pairs that were run, wherever that was."""
     return [
-        Gain(place, pair, found)
+        Gain(pairing, pair, found)
         for pair in pairs
-        for place in results.places(results.config.of(pair.spec.setting))
-        if pair.spec.network in (None, place.network)
-        and (found := results.gain(place.column, pair.spec.on(place.network), pair.over.on(place.network)))
+        for pairing in results.pairings(results.config.of(pair.spec.setting))
+        if pair.spec.network in (None, pairing.network)
+        and (
+            found := results.gain(
+                pairing.column, pair.spec.on(pairing.network), pair.over.on(pairing.network)
+            )
+        )
     ]
 
 
 def _planned(results: Results, pairs: Iterable[Pair]) -> int:
     """How many comparisons there would be had everything been run."""
     return sum(
-        pair.spec.network in (None, place.network)
+        pair.spec.network in (None, pairing.network)
         for pair in pairs
-        for place in results.places(results.config.of(pair.spec.setting))
+        for pairing in results.pairings(results.config.of(pair.spec.setting))
     )
 
 
@@ -191,15 +195,15 @@ def adaptation(results: Results, pairs: Sequence[Pair]) -> Judgement:
         return added
     winners: dict[str, str] = {}
     for setting in SETTINGS:
-        for place in results.places(results.config.of(setting)):
-            specs = [Spec("layup", place.network, each, setting).having(k=6) for each in ADAPTERS]
+        for pairing in results.pairings(results.config.of(setting)):
+            specs = [Spec("layup", pairing.network, each, setting).having(k=6) for each in ADAPTERS]
             scores = {
                 spec.adapter: interval(each).value
-                for spec, each in results.records(place.column, specs).items()
+                for spec, each in results.records(pairing.column, specs).items()
             }
             if len(scores) == len(ADAPTERS):
                 best = [str(name) for name, score in scores.items() if score == max(scores.values())]
-                winners[place.label] = " = ".join(best)
+                winners[pairing.label] = " = ".join(best)
     if not winners:
         said = "No network was run with all three adapters."
         return Judgement(OPEN if added.verdict == HOLDS else added.verdict, [*added.said, said], added.gains)
@@ -215,13 +219,13 @@ def low_data(results: Results, pairs: Sequence[Pair]) -> Judgement:
     """
     found = gains(results, pairs)
     few = [each for each in found if each.pair.spec.per_class is not None and _cut(results, each)]
-    full = {(each.place, each.pair.over.method): each for each in found if each.pair.spec.per_class is None}
+    full = {(each.pairing, each.pair.over.method): each for each in found if each.pair.spec.per_class is None}
     if not few:
         return Judgement(NOT_RUN)
     grown = sum(
         each.found.mean >= other.found.mean
         for each in few
-        if (other := full.get((each.place, each.pair.over.method)))
+        if (other := full.get((each.pairing, each.pair.over.method)))
     )
     above, below = sum(each.above for each in few), sum(each.below for each in few)
     strong = 2 * above >= len(few) and not below and 2 * grown >= len(few)
@@ -236,9 +240,9 @@ def low_data(results: Results, pairs: Sequence[Pair]) -> Judgement:
 def saturation(results: Results, pairs: Sequence[Pair]) -> Judgement:
     """K = 6 gains over 1, and 12 over 6 less than half of that, on average over the same places."""
     early, late = (gains(results, [pair]) for pair in pairs)
-    places = {each.place for each in early} & {each.place for each in late}
-    early, late = ([each for each in found if each.place in places] for found in (early, late))
-    if not places:
+    pairings = {each.pairing for each in early} & {each.pairing for each in late}
+    early, late = ([each for each in found if each.pairing in pairings] for found in (early, late))
+    if not pairings:
         return Judgement(NOT_RUN)
     first, second = _mean(early), _mean(late)
     said = f"On average {points(first)} from k = 1 to 6, and {points(second)} from 6 to 12 (paper: 2.7, 0.4)."
@@ -251,17 +255,17 @@ def spread(results: Results, pairs: Sequence[Pair]) -> Judgement:
     """Over all five seeds, A_T has a standard deviation of a point at most."""
     del pairs
     said, small = [], []
-    for place in results.places(results.config.of("cil")):
-        specs = seeded(Spec("layup", place.network, USUAL).having(k=6), SEEDS)
-        found = [interval(record) for record in results.records(place.column, specs).values()]
+    for pairing in results.pairings(results.config.of("cil")):
+        specs = seeded(Spec("layup", pairing.network, USUAL).having(k=6), SEEDS)
+        found = [interval(record) for record in results.records(pairing.column, specs).values()]
         if len(found) < len(SEEDS):
-            said.append(f"{place.label}: {len(found)} of {len(SEEDS)} seeds were run, which is not judged.")
+            said.append(f"{pairing.label}: {len(found)} of {len(SEEDS)} seeds were run, which is not judged.")
             continue
         scatter = float(np.std([each.value for each in found], ddof=1))
         error = float(np.mean([each.standard_error for each in found]))
         small.append(scatter <= CLOSE)
         said.append(
-            f"{place.label}: standard deviation {percent(scatter, 2)} points over {len(found)} seeds (and "
+            f"{pairing.label}: standard deviation {percent(scatter, 2)} points over {len(found)} seeds (and "
             f"{percent(error, 2)} over test images)."
         )
     if not small:
@@ -287,7 +291,7 @@ def similarity(results: Results, pairs: Sequence[Pair]) -> Judgement:
     found = correlations(known)
     if not known:
         return Judgement(NOT_RUN)
-    datasets = len({each.place.column for each in known})
+    datasets = len({each.pairing.column for each in known})
     few = f", and at least {FEW} are needed" if datasets < FEW else ""
     said = [
         f"{datasets} datasets{few}; the best k is by test accuracy.",
@@ -308,8 +312,10 @@ def similarity(results: Results, pairs: Sequence[Pair]) -> Judgement:
 
 def _cut(results: Results, gain: Gain) -> bool:
     """Whether there are more images than so many a class, so that it is another run than with all."""
-    spec = gain.pair.spec.on(gain.place.network)
-    ours, whole = (results.record(gain.place.column, each) for each in (spec, replace(spec, per_class=None)))
+    spec = gain.pair.spec.on(gain.pairing.network)
+    ours, whole = (
+        results.record(gain.pairing.column, each) for each in (spec, replace(spec, per_class=None))
+    )
     if ours is None or whole is None:
         return True
     return sum(task.train for task in ours.tasks) < sum(task.train for task in whole.tasks)

@@ -161,10 +161,10 @@ def on_disk(folder: Path) -> tuple[Column, ...]:
                 columns.append(Column(label, name, setting))
                 taken |= {found.folder.absolute(), *found.folder.absolute().parents}
     # The folder may be a dataset itself; else what is in it are datasets.
-    for place in [folder] if split_on_disk(folder) else subfolders(folder):
+    for candidate in [folder] if split_on_disk(folder) else subfolders(folder):
         for prefix, setting in (("folder", "cil"), ("domains", "dil")):
-            if place.absolute() not in taken and PREFIXES[prefix](str(place)).locate(folder):
-                columns.append(Column(_unlike(place.name, columns), f"{prefix}:{place}", setting))
+            if candidate.absolute() not in taken and PREFIXES[prefix](str(candidate)).locate(folder):
+                columns.append(Column(_unlike(candidate.name, columns), f"{prefix}:{candidate}", setting))
                 break
     if not columns:
         raise InputError(

@@ -118,7 +118,7 @@ def compared_bars(
     bars = bool(np.nanmin(known) <= 0.5 * np.nanmax(known))
     page = grid(folded(len(panels)))
     page.entitle(panels)
-    page.name_places(groups)
+    page.name_positions(groups)
     width = 0.8 / len(numbers)
     for axes, series in zip(page.panels, panels.values(), strict=True):
         for name, values in series.items():
@@ -183,9 +183,9 @@ def class_shares(path: str | Path, changes: Mapping[str, ClassChange], title: st
             raise InputError(f"The shares of classes of '{name}' are {shares}, and do not add up to 1.")
     figure = blank(PAGE, 0.9 + 0.42 * len(changes))
     left, right = (bare(axes) for axes in figure.subplots(1, 2, sharey=True, width_ratios=(3, 2)))
-    for place, change in enumerate(changes.values()):
-        _stack(left, place, change)
-        _gain_and_loss(right, place, change)
+    for position, change in enumerate(changes.values()):
+        _stack(left, position, change)
+        _gain_and_loss(right, position, change)
     names = [wrapped(cut(name, 2 * LONGEST), 0.1 * LONGEST) for name in changes]
     left.set_yticks(range(len(changes)), names, parse_math=False)
     left.set_ylim(len(changes) - 0.5, -0.5)
@@ -245,37 +245,37 @@ def _compared(
     axes: Axes, number: int, values: Sequence[Interval | None], offset: float, width: float | None
 ) -> None:
     """Draw bars of this width, or else points, beside 0, 1, …, and their intervals."""
-    places = np.arange(len(values)) + offset
+    positions = np.arange(len(values)) + offset
     middle, low, high = _columns(values)
     known, sure = ~np.isnan(middle), ~np.isnan(low + high)
     if width is None:
-        axes.plot(places[known], middle[known], **_dot(number))
+        axes.plot(positions[known], middle[known], **_dot(number))
     else:
-        axes.bar(places[known], middle[known], width, **_fill(number))
+        axes.bar(positions[known], middle[known], width, **_fill(number))
     colour = INK if width is not None else look(number)["color"]
-    axes.vlines(places[sure], low[sure], high[sure], color=colour, linewidth=1.2)
+    axes.vlines(positions[sure], low[sure], high[sure], color=colour, linewidth=1.2)
 
 
-def _stack(axes: Axes, place: int, change: ClassChange) -> None:
+def _stack(axes: Axes, position: int, change: ClassChange) -> None:
     """Draw the shares of classes behind one another, with their numbers where they have room."""
     start = 0.0
     for share, (colour, ink) in zip((change.better, change.equal, change.worse), KINDS.values(), strict=True):
-        axes.barh(place, share, left=start, color=colour, height=0.68)
+        axes.barh(position, share, left=start, color=colour, height=0.68)
         if share >= ROOM:
-            at, text = (start + share / 2, place), exact_percent(round(share, 2))
+            at, text = (start + share / 2, position), exact_percent(round(share, 2))
             axes.annotate(text, at, color=ink, ha="center", va="center", fontsize=SMALL)
         start += share
 
 
-def _gain_and_loss(axes: Axes, place: int, change: ClassChange) -> None:
+def _gain_and_loss(axes: Axes, position: int, change: ClassChange) -> None:
     """Draw what a class that got better gained, and below it what one that got worse lost."""
     better, worse = (change.better, change.gain, BETTER), (change.worse, change.loss, WORSE)
     for offset, (share, size, colour) in ((-0.18, better), (0.18, worse)):
         points = 100 * size if share else 0.0
-        axes.barh(place + offset, points, color=colour, height=0.32)
+        axes.barh(position + offset, points, color=colour, height=0.32)
         axes.annotate(
             f"{points:.1f}" if share else "none",
-            (points, place + offset),
+            (points, position + offset),
             xytext=(3, 0),
             textcoords="offset points",
             va="center",

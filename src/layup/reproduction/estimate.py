@@ -91,9 +91,9 @@ def _estimate(job: Job, experiment: Experiment, read: set[str]) -> Estimate:
             # Held-out images go the same way, to see when to stop.
             training += len(scenario.tasks[0].train) * experiment.session.epochs
             read.add(tuned)
-    lesson = scenario.batch or max(len(task.train) for task in scenario.tasks)
+    batch = scenario.batch or max(len(task.train) for task in scenario.tasks)
     dims = _solved(job, experiment)
-    flops = SEARCH * len(scenario.tasks) * sum(dim**2 * min(dim, lesson) for dim in dims)
+    flops = SEARCH * len(scenario.tasks) * sum(dim**2 * min(dim, batch) for dim in dims)
     seconds = (passes + BACKWARD * training) * seconds_a_pass(backbone) + flops / operations_a_second()
     memory = None if experiment.forecast is None else experiment.forecast.total
     return Estimate(job, passes=passes, training=training, seconds=seconds, memory=memory)

@@ -22,7 +22,7 @@ from layup.reproduction.characteristics import (
     correlations,
 )
 from layup.reproduction.config import Column
-from layup.reproduction.results import Place, Results, final_per_class
+from layup.reproduction.results import Pairing, Results, final_per_class
 from layup.reproduction.runner import Runner, Wanted
 from layup.reproduction.shown import Cell, Picture, Shown
 from layup.reproduction.spec import NETWORKS, USUAL, Spec
@@ -51,17 +51,17 @@ class PerLayer:
     def show(self, results: Results) -> Shown:
         """The share of classes that each layer predicts better than the last."""
         panels: dict[str, dict[str, list[float]]] = {}
-        places = results.places(_only(results.runner, self.only))
+        pairings = results.pairings(_only(results.runner, self.only))
         columns: list[list[Cell | str]] = []
         rows = max(results.runner.depth(network) for network in NETWORKS)
-        for place in places:
-            specs = _layers(results.runner, place.network)[::-1]  # from the first layer to the last
-            records = results.records(place.column, specs)
+        for pairing in pairings:
+            specs = _layers(results.runner, pairing.network)[::-1]  # from the first layer to the last
+            records = results.records(pairing.column, specs)
             if len(records) < len(specs):
-                columns.append([_missing(results, place, specs[-1]), *[""] * (rows - 1)])
+                columns.append([_missing(results, pairing, specs[-1]), *[""] * (rows - 1)])
                 continue
             shares = analysis.share_better([final_per_class(records[spec]) for spec in specs])
-            panels.setdefault(place.column.label, {})[place.network_name] = shares
+            panels.setdefault(pairing.column.label, {})[pairing.network_name] = shares
             shown = [percent(share) for share in (max(shares), *shares[::-1])]
             columns.append([*shown, *[""] * (rows - len(shown))])
         labels = ["highest", *(f"last − {before}" for before in range(1, rows))]
@@ -70,7 +70,7 @@ class PerLayer:
             "Percent of classes that a ridge classifier of one layer predicts strictly better than that of "
             "the last layer, after the last task; nothing adapted. 'last − 1' is the layer before the last."
         )
-        headings = [place.label for place in places]
+        headings = [pairing.label for pairing in pairings]
         y_label = "classes better than with the last layer"
         draw = partial(drawings.per_layer, panels=panels, y_label=y_label)
         return Shown([Table(headings, lines, notes=[note])], _picture("figure2", draw, y_label, panels))
@@ -104,21 +104,23 @@ class Integrations:
         measures = {"final": "A_T after the last task", "curve": "mean of A_t over tasks"}
         panels: dict[str, dict[str, dict[str, list[Interval | None]]]] = {name: {} for name in measures}
         lines = []
-        for place in results.places(_only(results.runner, self.only)):
+        for pairing in results.pairings(_only(results.runner, self.only)):
             for way, specs in self.ways().items():
-                records = [results.record(place.column, spec.on(place.network)) for spec in specs]
-                last = [results.interval(place.column, spec.on(place.network)) for spec in specs]
+                records = [results.record(pairing.column, spec.on(pairing.network)) for spec in specs]
+                last = [results.interval(pairing.column, spec.on(pairing.network)) for spec in specs]
                 means = [None if record is None else _mean_of_curve(record) for record in records]
                 if any(last):
-                    panels["final"].setdefault(place.label, {})[way] = last
-                    panels["curve"].setdefault(place.label, {})[way] = [
+                    panels["final"].setdefault(pairing.label, {})[way] = last
+                    panels["curve"].setdefault(pairing.label, {})[way] = [
                         None if mean is None else Interval(mean, np.nan, np.nan, np.nan) for mean in means
                     ]
                 ends = [
-                    _missing(results, place, spec.on(place.network)) if each is None else _with_interval(each)
+                    _missing(results, pairing, spec.on(pairing.network))
+                    if each is None
+                    else _with_interval(each)
                     for spec, each in zip(specs, last, strict=True)
                 ]
-                lines.append(Row(f"{place.label}: {way}", [*ends, *map(percent, means)]))
+                lines.append(Row(f"{pairing.label}: {way}", [*ends, *map(percent, means)]))
         groups = [f"k = {k}" for k in self.depths]
         columns = [f"{measure}, {group}" for measure in ("A_T", "mean A_t") for group in groups]
         pictures = [
@@ -156,7 +158,7 @@ class Characteristics:
         found = characteristics(results)
         lines = [
             Row(
-                each.place.label,
+                each.pairing.label,
                 [
                     f"{each.best} of {each.depth}",
                     percent(each.accuracy),
@@ -168,15 +170,15 @@ class Characteristics:
             for each in found
         ]
         lines += [
-            Row(place.label, [_missing(results, place, spec), *[""] * 4])
-            for place in results.places(results.config.everything)
-            if place not in {each.place for each in found}
-            for spec in all_depths(results.runner, place.network)[:1]
+            Row(pairing.label, [_missing(results, pairing, spec), *[""] * 4])
+            for pairing in results.pairings(results.config.everything)
+            if pairing not in {each.pairing for each in found}
+            for spec in all_depths(results.runner, pairing.network)[:1]
         ]
         panels = {
             label: [
                 drawings.Point(
-                    value, each.best / each.depth, each.place.column.label, each.place.network_name
+                    value, each.best / each.depth, each.pairing.column.label, each.pairing.network_name
                 )
                 for each in found
                 if (value := getattr(each, name)) is not None
@@ -241,16 +243,16 @@ class Universality:
         """Shares of classes, and the mean change of those that change."""
         changes: dict[str, analysis.ClassChange] = {}
         lines = []
-        for place in results.places(results.config.of("cil")):
-            one, six = (Spec("layup", place.network, USUAL).having(k=k) for k in (1, 6))
-            before, after = results.record(place.column, one), results.record(place.column, six)
+        for pairing in results.pairings(results.config.of("cil")):
+            one, six = (Spec("layup", pairing.network, USUAL).having(k=k) for k in (1, 6))
+            before, after = results.record(pairing.column, one), results.record(pairing.column, six)
             if before is None or after is None:
-                lines.append(Row(place.label, [_missing(results, place, six), *[""] * 4]))
+                lines.append(Row(pairing.label, [_missing(results, pairing, six), *[""] * 4]))
                 continue
             found = analysis.class_change(final_per_class(before), final_per_class(after))
-            changes[place.label] = found
+            changes[pairing.label] = found
             numbers = (found.better, found.equal, found.worse, found.gain, found.loss)
-            lines.append(Row(place.label, [percent(number) for number in numbers]))
+            lines.append(Row(pairing.label, [percent(number) for number in numbers]))
         columns = ["better, %", "equal, %", "worse, %", "gain of those better", "loss of those worse"]
         note = (
             "Classes that k = 6 predicts better than k = 1 after the last task; gains and losses in points."
@@ -304,14 +306,14 @@ class OverTasks:
         curves = {"average accuracy Aₜ": accuracy_curve, "forgetting Fₜ": forgetting_curve}
         rows: dict[str, dict[str, dict[str, Band]]] = {}
         lines = []
-        for place in results.places(results.config.of(self.setting), self.networks):
-            row = place.label if len(self.networks) > 1 else place.column.label
+        for pairing in results.pairings(results.config.of(self.setting), self.networks):
+            row = pairing.label if len(self.networks) > 1 else pairing.column.label
             for series in self.series:
                 label = _named(results, series.label)
-                specs = [spec.on(place.network) for spec in series.specs]
-                records = list(results.records(place.column, specs).values())
+                specs = [spec.on(pairing.network) for spec in series.specs]
+                records = list(results.records(pairing.column, specs).values())
                 if not records:
-                    lines.append(Row(f"{row}: {label}", [_missing(results, place, specs[0]), "", ""]))
+                    lines.append(Row(f"{row}: {label}", [_missing(results, pairing, specs[0]), "", ""]))
                     continue
                 bands = {what: metrics.band([of(each) for each in records]) for what, of in curves.items()}
                 for what, found in bands.items():
@@ -332,11 +334,11 @@ class Depths(PerNetwork):
         """The table and the picture."""
         shown = super().show(results)
         panels: dict[str, dict[str, list[Interval | None]]] = {}
-        for place in results.places(results.config.of(self.setting), self._networks(results.runner)):
-            specs = all_depths(results.runner, place.network)
-            found = [results.interval(place.column, spec) for spec in specs]
+        for pairing in results.pairings(results.config.of(self.setting), self._networks(results.runner)):
+            specs = all_depths(results.runner, pairing.network)
+            found = [results.interval(pairing.column, spec) for spec in specs]
             if any(found):
-                panels.setdefault(place.column.label, {})[place.network_name] = found
+                panels.setdefault(pairing.column.label, {})[pairing.network_name] = found
         draw = partial(drawings.depths, panels=panels, y_label="A_T")
         caption = "Accuracy over the number of last layers, k; the ring is the best by test accuracy."
         return Shown(shown.tables, _picture(self.printed, draw, caption, panels))
@@ -353,9 +355,9 @@ def _only(runner: Runner, labels: tuple[str, ...]) -> list[Column]:
     return [column for column in columns if column.label in labels or not runner.config.like_paper]
 
 
-def _missing(results: Results, place: Place, spec: Spec) -> Cell:
+def _missing(results: Results, pairing: Pairing, spec: Spec) -> Cell:
     """A cell that says why there is no record."""
-    found = results.found(place.column, spec)
+    found = results.found(pairing.column, spec)
     return Cell(missing="" if isinstance(found, Record) else found.why)
 
 

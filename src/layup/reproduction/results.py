@@ -88,13 +88,13 @@ class Results:
         """Network and adapter of a run, in words."""
         return ", ".join(filter(None, (self.network_name(spec.network), spec.adapter)))
 
-    def places(self, columns: Sequence[Column], networks: Sequence[str] = NETWORKS) -> list[Place]:
+    def pairings(self, columns: Sequence[Column], networks: Sequence[str] = NETWORKS) -> list[Pairing]:
         """Every dataset with every network."""
-        return [Place(column, role, self.network_name(role)) for column in columns for role in networks]
+        return [Pairing(column, role, self.network_name(role)) for column in columns for role in networks]
 
 
 @dataclass(frozen=True)
-class Place:
+class Pairing:
     """A dataset with a network."""
 
     column: Column

@@ -10,7 +10,7 @@ from layup.errors import LayupError
 from layup.formats import DASH, whole_percent
 from layup.reproduction.config import Column
 from layup.reproduction.paper import PRINTED, gap_closed
-from layup.reproduction.results import Place, Results, chosen_of, interval
+from layup.reproduction.results import Pairing, Results, chosen_of, interval
 from layup.reproduction.runner import Missing, Runner, Wanted, first_line
 from layup.reproduction.shown import Cell, Shown
 from layup.reproduction.spec import NETWORKS, PLAIN, Spec
@@ -194,15 +194,17 @@ class PerNetwork:
 
     def show(self, results: Results) -> Shown:
         """The table."""
-        places = results.places(results.config.of(self.setting), self._networks(results.runner))
+        pairings = results.pairings(results.config.of(self.setting), self._networks(results.runner))
         lines = []
         for row in self._rows(results.runner):
-            cells = [self._cell(results, row, place) for place in places]
+            cells = [self._cell(results, row, pairing) for pairing in pairings]
             if row.own and all(cell.missing for cell in cells):
                 continue  # depths that no network has
             label = f"{row.label} (ours)" if row.own else row.label
             lines.append(Row(label, [*cells, *_printed_cells(results, self.printed, row.label)], row.section))
-        labels = [place.column.label if results.config.like_paper else place.label for place in places]
+        labels = [
+            pairing.column.label if results.config.like_paper else pairing.label for pairing in pairings
+        ]
         theirs = _printed_columns(results, self.printed)
         return Shown([Table([*labels, *theirs], lines, extra=len(theirs))])
 
@@ -213,10 +215,10 @@ class PerNetwork:
     def _networks(self, runner: Runner) -> tuple[str, ...]:
         return NETWORKS[::-1] if self.both and not runner.config.like_paper else (PLAIN,)
 
-    def _cell(self, results: Results, row: PaperRow, place: Place) -> Cell:
-        paper = _paper_value(results, self.printed, row.label, place.column)
-        spec = row.specs[0].on(place.network)
-        found = results.found(place.column, spec)
+    def _cell(self, results: Results, row: PaperRow, pairing: Pairing) -> Cell:
+        paper = _paper_value(results, self.printed, row.label, pairing.column)
+        spec = row.specs[0].on(pairing.network)
+        found = results.found(pairing.column, spec)
         if isinstance(found, Missing):
             return Cell(paper=paper, missing=found.why)
         return Cell(interval(found), paper)
@@ -297,4 +299,4 @@ def _value(cell: Cell) -> float | None:
 
 
 def _named(record: Record) -> list[str]:
-    return [record.class_order[place] for place in record.answers]
+    return [record.class_order[pairing] for pairing in record.predictions]

@@ -101,8 +101,8 @@ class Table:
     @cached_property
     def numeric(self) -> list[bool]:
         """Which columns hold plain numbers, but for a word or two: these are aligned at the right."""
-        places = range(len(self.columns))
-        filled = ([row.cells[place] for row in self.rows if row.cells[place]] for place in places)
+        indices = range(len(self.columns))
+        filled = ([row.cells[index] for row in self.rows if row.cells[index]] for index in indices)
         return [
             all(isinstance(cell, str) and len(cell) <= SHORT for cell in column)
             and 2 * sum(_NUMBER.fullmatch(str(cell)) is not None for cell in column) > len(column)

@@ -173,11 +173,11 @@ def test_the_loss_over_own_classes_is_that_over_all_with_the_others_at_minus_inf
 
 @every_method
 def test_the_same_seed_gives_the_same_bits_and_another_one_others(method, setup):
-    lessons = (FIRST, SECOND)
-    learner = learned(method, setup, *lessons)
+    tasks = (FIRST, SECOND)
+    learner = learned(method, setup, *tasks)
     torch.manual_seed(99)  # whatever was drawn before
-    assert equal(kept(learned(method, setup, *lessons)), kept(learner))
-    other = kept(learned(method, replace(setup, seed=1), *lessons))
+    assert equal(kept(learned(method, setup, *tasks)), kept(learner))
+    other = kept(learned(method, replace(setup, seed=1), *tasks))
     for name, value in kept(learner).items():
         assert not torch.equal(value, other[name]), name
 
@@ -194,14 +194,14 @@ def test_whoever_else_draws_random_numbers_is_not_disturbed(method, setup):
 
 @pytest.mark.parametrize("name", ["slca", "joint-probe", "coda-prompt"])
 def test_how_many_processes_decode_images_changes_nothing(name, setup, tmp_path):
-    lessons = []
+    tasks = []
     for number, (images, labels) in enumerate((FIRST, SECOND)):
         files = [tmp_path / f"{number}-{place}.png" for place in range(len(images))]
         for file, image in zip(files, images, strict=True):
             Image.fromarray(image).save(file)
-        lessons.append((files, labels))
+        tasks.append((files, labels))
     found = [
-        kept(learned(QUICK[name], replace(setup, reading={"cache": False, "workers": workers}), *lessons))
+        kept(learned(QUICK[name], replace(setup, reading={"cache": False, "workers": workers}), *tasks))
         for workers in (0, 1)
     ]
     assert equal(*found)
@@ -212,10 +212,10 @@ def test_callers_without_gradients_get_the_same(method, setup):
     learner = method.begin(setup)
     with torch.inference_mode():
         learner.learn(*FIRST)
-        answers = learner.answers(TEST)
+        predictions = learner.predict(TEST)
     expected = learned(method, setup, FIRST)
     assert equal(kept(learner), kept(expected))
-    assert answers == expected.answers(TEST)
+    assert predictions == expected.predict(TEST)
 
 
 # Files
@@ -230,20 +230,20 @@ def test_a_learner_goes_on_where_it_was_saved(method, setup, tmp_path):
         resumed = method.resume(setup, path)
         assert equal(kept(resumed), kept(straight))
         assert resumed.reports() == straight.reports()
-        assert resumed.answers(TEST) == straight.answers(TEST)
+        assert resumed.predict(TEST) == straight.predict(TEST)
         for learner in (resumed, straight):
             learner.learn(*each)
         assert equal(kept(resumed), kept(straight))
-        assert resumed.answers(TEST) == straight.answers(TEST)
-        assert (resumed.lessons, resumed.losses) == (straight.lessons, straight.losses)
+        assert resumed.predict(TEST) == straight.predict(TEST)
+        assert (resumed.tasks, resumed.losses) == (straight.tasks, straight.losses)
         straight.save(path)
 
 
 @every_method
-def test_answering_changes_nothing(method, setup, tmp_path):
+def test_predictioning_changes_nothing(method, setup, tmp_path):
     learner = learned(method, setup, FIRST, SECOND)
     learner.save(tmp_path / "before")
-    learner.answers(TEST)
+    learner.predict(TEST)
     learner.reports()
     learner.save(tmp_path / "after")
     assert (tmp_path / "before").read_bytes() == (tmp_path / "after").read_bytes()
@@ -265,8 +265,8 @@ def test_a_learner_of_something_else_cannot_be_resumed(method, setup, tmp_path):
             other.resume(place, path)
 
 
-def test_a_lesson_begun_is_no_learner(setup, steps, tmp_path):
-    method, scratch = QUICK["l2p"], tmp_path / "lesson"
+def test_a_batch_begun_is_no_learner(setup, steps, tmp_path):
+    method, scratch = QUICK["l2p"], tmp_path / "task"
     steps.stop = 3
     with pytest.raises(Interrupted):
         learned(method, replace(setup, scratch=scratch), FIRST)
@@ -289,7 +289,7 @@ def test_reports_tell_the_losses_and_the_size_of_all_that_is_kept(method, setup,
 
 
 @pytest.mark.parametrize(("name", "stop"), [*((name, 3) for name in QUICK), ("slca", 1)])
-def test_an_interrupted_lesson_goes_on_as_if_nothing_had_been(name, stop, setup, steps, tmp_path):
+def test_an_interrupted_batch_goes_on_as_if_nothing_had_been(name, stop, setup, steps, tmp_path):
     method = QUICK[name]
     saved, scratch = tmp_path / "l.layup", tmp_path / "lesson.layup"
     straight = learned(method, setup, FIRST)
@@ -311,17 +311,17 @@ def test_an_interrupted_lesson_goes_on_as_if_nothing_had_been(name, stop, setup,
     assert steps.losses == expected[:stop] + expected[again:]
     assert equal(kept(resumed), kept(straight))
     assert resumed.losses == straight.losses
-    assert resumed.answers(TEST) == straight.answers(TEST)
+    assert resumed.predict(TEST) == straight.predict(TEST)
     assert scratch.exists()  # until what was learned is in a file
     resumed.save(saved)
     assert not scratch.exists()
 
 
 @every_method
-def test_a_lesson_interrupted_after_its_last_epoch_is_finished_without_training(
+def test_a_batch_interrupted_after_its_last_epoch_is_finished_without_training(
     method, setup, steps, tmp_path, monkeypatch
 ):
-    setup = replace(setup, scratch=tmp_path / "lesson")
+    setup = replace(setup, scratch=tmp_path / "task")
     expected = kept(learned(method, setup, FIRST))
     with monkeypatch.context() as patched:
 
@@ -338,17 +338,17 @@ def test_a_lesson_interrupted_after_its_last_epoch_is_finished_without_training(
 
 @pytest.mark.parametrize("name", ["sequential", "coda-prompt"])
 @pytest.mark.parametrize("other", ["images", "labels", "seed", "options", "backbone", "earlier"])
-def test_what_another_lesson_has_left_is_not_used(name, other, setup, steps, tmp_path):
-    method, lessons = QUICK[name], [FIRST]
-    setup = replace(setup, scratch=tmp_path / "lesson")
+def test_what_another_batch_has_left_is_not_used(name, other, setup, steps, tmp_path):
+    method, tasks = QUICK[name], [FIRST]
+    setup = replace(setup, scratch=tmp_path / "task")
     steps.stop = 3
     with pytest.raises(Interrupted):
         learned(method, setup, FIRST)
     images, labels = FIRST
     if other == "images":
-        lessons = [([*images[1:], images[0]], labels)]
+        tasks = [([*images[1:], images[0]], labels)]
     elif other == "labels":
-        lessons = [(images, [labels[1], labels[0], *labels[2:]])]
+        tasks = [(images, [labels[1], labels[0], *labels[2:]])]
     elif other == "seed":
         setup = replace(setup, seed=1)
     elif other == "options":
@@ -356,17 +356,17 @@ def test_what_another_lesson_has_left_is_not_used(name, other, setup, steps, tmp
     elif other == "backbone":
         setup = replace(setup, backbone=tiny(1))
     else:
-        lessons = [SECOND, FIRST]
+        tasks = [SECOND, FIRST]
     steps.stop = None
     steps.losses.clear()
-    found = kept(learned(method, setup, *lessons))
-    assert len(steps.losses) == 4 * len(lessons)
-    assert equal(found, kept(learned(method, replace(setup, scratch=None), *lessons)))
+    found = kept(learned(method, setup, *tasks))
+    assert len(steps.losses) == 4 * len(tasks)
+    assert equal(found, kept(learned(method, replace(setup, scratch=None), *tasks)))
 
 
 @pytest.mark.parametrize("damage", [lambda file: file[: len(file) // 2], lambda _: b""])
 def test_a_damaged_scratch_is_told_about_in_one_sentence(setup, damage, steps, tmp_path):
-    setup = replace(setup, scratch=tmp_path / "lesson")
+    setup = replace(setup, scratch=tmp_path / "task")
     steps.stop = 3
     with pytest.raises(Interrupted):
         learned(QUICK["l2p"], setup, FIRST)
@@ -376,13 +376,13 @@ def test_a_damaged_scratch_is_told_about_in_one_sentence(setup, damage, steps, t
 
 
 def test_what_an_optimiser_cannot_remember_is_told_about_in_one_sentence(setup, steps, tmp_path):
-    setup = replace(setup, scratch=tmp_path / "lesson")
+    setup = replace(setup, scratch=tmp_path / "task")
     steps.stop = 3
     with pytest.raises(Interrupted):
         learned(QUICK["l2p"], setup, FIRST)
-    header, arrays = storage.read(setup.scratch, "lesson")
+    header, arrays = storage.read(setup.scratch, "task")
     gone = next(name for name in arrays if name.endswith(".exp_avg"))
-    storage.write(setup.scratch, "lesson", header, {name: a for name, a in arrays.items() if name != gone})
+    storage.write(setup.scratch, "task", header, {name: a for name, a in arrays.items() if name != gone})
     says = r"no checkpoint of a lesson, or is damaged\. Delete it"
     with pytest.raises(DamagedFileError, match=says) as error:
         learned(QUICK["l2p"], setup, FIRST)
@@ -439,9 +439,9 @@ def test_an_experiment_goes_on_in_the_middle_of_a_task(name, backbone, steps, tm
 
 
 @every_method
-def test_a_bad_image_ends_the_lesson_before_anything_changes(method, setup, steps):
+def test_a_bad_image_ends_the_batch_before_anything_changes(method, setup, steps):
     learner = learned(method, setup, FIRST)
-    before, lessons, taken = kept(learner), [*learner.lessons], len(steps.losses)
+    before, tasks, taken = kept(learner), [*learner.tasks], len(steps.losses)
     passes = replace(setup.backbone.passes)
     for images, labels, error, says in (
         ([*SECOND[0], "no-such-file.png"], [*SECOND[1], "digit 3"], BadImageError, r"no-such-file\.png"),
@@ -451,14 +451,14 @@ def test_a_bad_image_ends_the_lesson_before_anything_changes(method, setup, step
         with pytest.raises(error, match=says):
             learner.learn(images, labels)
     assert equal(kept(learner), before)
-    assert (learner.lessons, len(steps.losses), setup.backbone.passes) == (lessons, taken, passes)
+    assert (learner.tasks, len(steps.losses), setup.backbone.passes) == (tasks, taken, passes)
     with pytest.raises(BadImageError, match=r"no-such-file\.png"):
-        learner.answers([TEST[0], "no-such-file.png"])
+        learner.predict([TEST[0], "no-such-file.png"])
     learner.learn(*SECOND)
     assert equal(kept(learner), kept(learned(method, setup, FIRST, SECOND)))
 
 
-def test_embeddings_of_a_lesson_that_was_broken_off_are_not_taken_for_those_of_the_next(setup, steps):
+def test_embeddings_of_a_batch_that_was_broken_off_are_not_taken_for_those_of_the_next(setup, steps):
     learner = QUICK["joint-probe"].begin(setup)
     steps.stop = 1
     with pytest.raises(Interrupted):
@@ -469,22 +469,22 @@ def test_embeddings_of_a_lesson_that_was_broken_off_are_not_taken_for_those_of_t
 
 
 @every_method
-def test_a_learner_that_knows_nothing_has_no_answers(method, setup):
+def test_a_learner_that_knows_nothing_has_no_predictions(method, setup):
     with pytest.raises(InputError, match="knows no class"):
-        method.begin(setup).answers(TEST)
+        method.begin(setup).predictions(TEST)
 
 
 @every_method
-def test_no_images_have_no_answers(method, setup):
-    assert learned(method, setup, FIRST).answers([]) == {"": []}
+def test_no_images_have_no_predictions(method, setup):
+    assert learned(method, setup, FIRST).predict([]) == {"": []}
 
 
 @every_method
-def test_lessons_of_one_image_and_of_one_class_can_be_learned(method, setup):
+def test_batches_of_one_image_and_of_one_class_can_be_learned(method, setup):
     images, labels = FIRST
     learner = learned(method, setup, (images[:1], labels[:1]), (images[1:2], labels[1:2]), SECOND)
     assert learner.head.classes == ["digit 0", "digit 1", "digit 2", "digit 3"]
-    assert set(learner.answers(TEST)[""]) <= set(learner.head.classes)
+    assert set(learner.predict(TEST)[""]) <= set(learner.head.classes)
     assert all(value.isfinite().all() for value in kept(learner).values())
 
 
@@ -500,7 +500,7 @@ def test_lessons_of_one_image_and_of_one_class_can_be_learned(method, setup):
 def test_what_is_impossible_is_refused_before_anything_is_read(method, setup, option, value):
     says = rf"'{method.name}' with {option} = {value!r} is impossible\. Use a (whole )?number [≥>] [01]\."
     impossible = replace(method, **{option: value})
-    for verb in (impossible.settled, impossible.begin):
+    for verb in (impossible.resolved, impossible.begin):
         with pytest.raises(InputError, match=says):
             verb(setup)
 
@@ -521,20 +521,20 @@ def test_what_is_impossible_is_refused_before_anything_is_read(method, setup, op
 )
 def test_options_of_one_method_are_checked_as_well(name, option, value, setup):
     with pytest.raises(InputError, match=rf"'{name}' with {option} = {value!r} is impossible"):
-        replace(QUICK[name], **{option: value}).settled(setup)
+        replace(QUICK[name], **{option: value}).resolved(setup)
 
 
 @every_method
 def test_a_method_that_trains_has_no_first_session(method, setup):
     with pytest.raises(InputError, match=rf"'{method.name}' trains on every task.*Leave the adapter out"):
-        method.settled(replace(setup, session=FirstSession("ssf")))
+        method.resolved(replace(setup, session=FirstSession("ssf")))
 
 
 @every_method
 def test_only_sequential_training_can_learn_from_a_stream(method, setup):
     stream = replace(setup, setting="ocl")
     if method.name == "sequential":
-        assert method.settled(stream) == method
+        assert method.resolved(stream) == method
     else:
         with pytest.raises(InputError, match=r"cannot run in the setting 'ocl'.*Use 'cil' or 'dil'"):
             method.begin(stream)
@@ -549,7 +549,7 @@ def test_divergence_is_one_sentence(method, setup, tmp_path):
     what = "weights are" if method.name == "joint-probe" else "loss is"  # a probe has two steps per epoch
     says = rf"^'{method.name}' diverged in lesson 1: the {what} not finite.*below 1e\+36\.$"
     with pytest.raises(DivergedError, match=says):
-        learned(wild, replace(setup, scratch=tmp_path / "lesson"), FIRST)
+        learned(wild, replace(setup, scratch=tmp_path / "task"), FIRST)
     assert list(tmp_path.iterdir()) == []  # what could only diverge again is not kept
 
 
@@ -558,7 +558,7 @@ def test_weights_that_explode_in_the_very_last_step_are_noticed(name, setup):
     wild = replace(QUICK[name], learning_rate=1e36, epochs=1, batch_size=99)
 
     def asked():
-        learned(wild, setup, FIRST).answers(TEST)
+        learned(wild, setup, FIRST).predict(TEST)
 
     with pytest.raises(DivergedError, match=r"lesson 1: the (scores|embeddings) are not finite"):
         asked()
@@ -574,7 +574,7 @@ def test_the_backbone_stays_as_it_is(method):
     fingerprint = backbone.fingerprint
     structure = repr(backbone.network)
     learner = learned(method, setup_of(backbone), FIRST, SECOND)
-    learner.answers(TEST)
+    learner.predict(TEST)
     assert equal(backbone.network.state_dict(), before)
     backbone.refresh()
     assert (backbone.fingerprint, repr(backbone.network)) == (fingerprint, structure)
@@ -598,7 +598,7 @@ def test_neither_images_nor_gradients_are_kept(method, setup):
 
 
 @every_method
-def test_a_learner_reads_no_image_after_its_lesson(method, setup):
+def test_a_learner_reads_no_image_after_its_batch(method, setup):
     scenario = class_incremental(few(), 2)  # which takes every image back
     assert len(list(run_tasks(method.begin(setup), scenario))) == 2
 
@@ -612,7 +612,7 @@ def test_every_image_that_goes_through_the_network_is_counted(method, setup):
     expected |= dict.fromkeys(PROMPTS, (0, 2 * images * epochs))
     reading, training = expected.get(method.name, (0, images * epochs))
     assert setup.backbone.passes == Passes(reading, training)
-    learner.answers(TEST)
+    learner.predict(TEST)
     passes = 2 if method.name in PROMPTS else 1
     assert setup.backbone.passes == Passes(reading + passes * asked, training)
 
@@ -627,15 +627,15 @@ def test_bars_are_shown_if_asked_for(method, setup, capsys, monkeypatch):
     assert "Training" in err
     assert "4/4" in err
     assert f"epoch 2 · loss {learner.losses[-1]:.3f}" in err
-    learner.answers(TEST)
+    learner.predict(TEST)
     assert "Looking" in capsys.readouterr().err
     learner = learned(method, replace(setup, reading={"cache": False, "progress": False}), FIRST)
-    learner.answers(TEST)
+    learner.predict(TEST)
     assert capsys.readouterr() == ("", "")
 
 
-def test_a_bar_goes_on_where_the_lesson_does(setup, steps, capsys, monkeypatch, tmp_path):
-    setup = replace(setup, scratch=tmp_path / "lesson", reading={"cache": False, "progress": True})
+def test_a_bar_goes_on_where_the_batch_does(setup, steps, capsys, monkeypatch, tmp_path):
+    setup = replace(setup, scratch=tmp_path / "task", reading={"cache": False, "progress": True})
     steps.stop = 3
     with pytest.raises(Interrupted):
         learned(QUICK["sequential"], setup, FIRST)
@@ -648,11 +648,11 @@ def test_a_bar_goes_on_where_the_lesson_does(setup, steps, capsys, monkeypatch, 
 
 
 @every_method
-def test_an_answer_does_not_depend_on_what_else_is_asked(method, setup):
+def test_an_prediction_does_not_depend_on_what_else_is_asked(method, setup):
     learner = learned(method, setup, FIRST, SECOND)
-    answers = learner.answers(TEST)[""]
-    assert [learner.answers([image])[""][0] for image in TEST] == answers
-    assert learner.answers(TEST[::-1])[""] == answers[::-1]
+    predictions = learner.predict(TEST)[""]
+    assert [learner.predict([image])[""][0] for image in TEST] == predictions
+    assert learner.predict(TEST[::-1])[""] == predictions[::-1]
     pixels = pixels_of(setup.backbone, TEST)
     if method.name == "joint-probe":
         pixels = setup.backbone(pixels).embedding
@@ -674,13 +674,13 @@ def test_classes_that_return_are_trained_and_others_rest(method, setup):
     moved = (learner.head.values() != before).any(dim=1).tolist()
     own = method.name in ("slca", *PROMPTS)
     assert moved == ([True, False, True, False] if own else [True] * 4)
-    assert set(learner.answers(TEST)[""]) <= set(learner.head.classes)
+    assert set(learner.predict(TEST)[""]) <= set(learner.head.classes)
 
 
 @every_method
 def test_every_method_runs_through_domains(method, setup):
     scenario = domain_incremental(few(styles=("dark", "bright")))
-    scenario = scenario.at_once() if method.at_once else scenario
+    scenario = scenario.joint() if method.joint else scenario
     *_, last = run_tasks(method.begin(replace(setup, setting="dil")), scenario)
     assert len(last.steps[""].accuracies) == len(scenario.tasks)
 
@@ -694,10 +694,10 @@ def test_every_method_runs_through_domains(method, setup):
     ids=lambda value: getattr(value, "name", ""),
 )
 def test_fine_tuning_equals_a_plain_loop_over_all_classes_so_far(method, lr_multiplier, setup):
-    lessons = [FIRST, SECOND, BACK]
+    tasks = [FIRST, SECOND, BACK]
     rates = [method.learning_rate] * method.epochs
-    expected = plain_fine_tuning(setup.backbone, lessons, rates, lr_multiplier=lr_multiplier)
-    assert_fine_tuned(learned(method, setup, *lessons), expected)
+    expected = plain_fine_tuning(setup.backbone, tasks, rates, lr_multiplier=lr_multiplier)
+    assert_fine_tuned(learned(method, setup, *tasks), expected)
 
 
 STREAM = [
@@ -708,7 +708,7 @@ STREAM = [
 ]
 
 
-def test_on_a_stream_one_adam_goes_on_from_lesson_to_lesson():
+def test_on_a_stream_one_adam_goes_on_from_batch_to_batch():
     setup = setup_of(tiny(qkv_bias=False))  # the keys' bias has no gradient, and Adam makes steps of rounding
     method = SequentialMethod(learning_rate=0.003)
     learner = learned(method, replace(setup, setting="ocl"), *STREAM)
@@ -738,7 +738,7 @@ def test_on_a_stream_adam_survives_a_file(setup, broken, tmp_path):
         resumed.learn(*each)
     assert equal(kept(resumed), kept(straight))
     assert equal(memory(resumed), memory(straight))
-    assert resumed.answers(TEST) == straight.answers(TEST)
+    assert resumed.predict(TEST) == straight.predict(TEST)
 
 
 def test_a_stream_whose_optimizer_lost_its_memory_is_told_about_in_one_sentence(setup, tmp_path):
@@ -756,7 +756,7 @@ def test_a_stream_whose_optimizer_lost_its_memory_is_told_about_in_one_sentence(
 def test_a_stream_runs_without_bars_and_leaves_no_scratch(setup, capsys, monkeypatch, tmp_path):
     monkeypatch.setattr(progress, "screen", Console(stderr=True, force_terminal=True, width=120))
     reading = {"cache": False, "progress": True}
-    setup = replace(setup, setting="ocl", scratch=tmp_path / "lesson", reading=reading)
+    setup = replace(setup, setting="ocl", scratch=tmp_path / "task", reading=reading)
     learner = SequentialMethod(learning_rate=0.003).begin(setup)
     assert len(list(run_tasks(learner, online(few(), 2, batch=5)))) == 2
     assert "Training" not in capsys.readouterr().err  # a bar of one step
@@ -775,7 +775,7 @@ def convolutions():
 @pytest.mark.parametrize("name", FINE_TUNED)
 def test_any_network_can_be_fine_tuned_and_batch_norms_keep_their_statistics(name, setup, tmp_path):
     backbone = convolutions()
-    setup = replace(setup, backbone=backbone, scratch=tmp_path / "lesson")
+    setup = replace(setup, backbone=backbone, scratch=tmp_path / "task")
     learner = learned(QUICK[name], setup, FIRST)
     statistics = dict(learner.body.network.named_buffers())
     assert equal(statistics, dict(backbone.network.named_buffers()))
@@ -821,12 +821,12 @@ def test_the_joint_probe_reads_every_image_once_also_by_way_of_the_cache(setup, 
     cached = replace(setup, backbone=setup.backbone.counted(), reading={})
     method = QUICK["joint-probe"]
     learner = learned(method, cached, FIRST)
-    answers = learner.answers(FIRST[0])
+    predictions = learner.predict(FIRST[0])
     assert cached.backbone.passes == Passes(reading=len(FIRST[0]))
     again = learned(method, cached, FIRST)
     assert cached.backbone.passes == Passes(reading=len(FIRST[0]))
     assert equal(kept(again), kept(learner))
-    assert answers == learned(method, setup, FIRST).answers(FIRST[0])
+    assert predictions == learned(method, setup, FIRST).predict(FIRST[0])
 
 
 # It learns
@@ -835,7 +835,7 @@ def test_the_joint_probe_reads_every_image_once_also_by_way_of_the_cache(setup, 
 def outcome(method, seed=0):
     """The accuracies on every task after the last one, and after each its own."""
     scenario = class_incremental(few((16, 10)), 2, shuffled=False)
-    scenario = scenario.at_once() if method.at_once else scenario
+    scenario = scenario.joint() if method.joint else scenario
     setup = setup_of(small(), tasks=len(scenario.tasks), seed=seed)
     done = list(run_tasks(method.begin(setup), scenario))
     own = [event.steps[""].accuracies[event.task] for event in done]

@@ -19,11 +19,11 @@ from layup.benchmark.scenarios import class_incremental, domain_incremental, onl
 from layup.errors import BadImageError, InputError, MismatchError, UnknownNameError
 from layup.features.cache import FeatureCache
 from layup.features.extract import EMBEDDING, Extractor
-from photos import lesson
+from photos import batch
 
-FIRST = lesson({0: 6, 1: 5})
-SECOND = lesson({2: 7, 0: 4}, start=20)
-TEST = lesson({0: 4, 1: 4, 2: 4}, start=60)[0]
+FIRST = batch({0: 6, 1: 5})
+SECOND = batch({2: 7, 0: 4}, start=20)
+TEST = batch({0: 4, 1: 4, 2: 4}, start=60)[0]
 LAYERS = {"a": 3, "b": 4, "c": 2, "d": 5}
 WIDTH = 14
 DEPTHS = (1, 2, 4)
@@ -90,9 +90,9 @@ def place(setup, sessions):
     return suited
 
 
-def learned(method, setup, *lessons):
+def learned(method, setup, *batches):
     learner = method.begin(setup)
-    for images, labels in lessons:
+    for images, labels in batches:
         learner.learn(images, labels)
     return learner
 
@@ -134,9 +134,9 @@ def test_a_number_of_layers_that_the_backbone_does_not_have_is_refused_before_an
     for name in WITH_LAYERS:
         method = method_from(name, {"k": k})
         with pytest.raises(InputError, match=f"k = {k} .*between 1 and 12"):
-            method.settled(place(method))
+            method.resolved(place(method))
     with pytest.raises(InputError, match=f"k = {k} "):
-        DepthsMethod((1, k)).settled(place(DepthsMethod()))
+        DepthsMethod((1, k)).resolved(place(DepthsMethod()))
 
 
 @pytest.mark.parametrize("lam", ["serach", -1.0, float("nan"), float("inf")])
@@ -144,11 +144,11 @@ def test_an_impossible_lambda_is_refused_before_anything_is_read(setup, place, l
     names = {*WITH_LAMBDA, "fsa+lda"}
     for method in (*(method_from(name, {"lam": lam}) for name in names), DepthsMethod((1, 2), lam)):
         with pytest.raises(InputError, match="λ"):
-            method.settled(place(method))
+            method.resolved(place(method))
     with pytest.raises(InputError, match="λ = gcv cannot be used: give a number ≥ 0"):
-        method_from("fsa+lda", {"lam": "gcv"}).settled(setup)
+        method_from("fsa+lda", {"lam": "gcv"}).resolved(setup)
     with pytest.raises(UnknownNameError, match="Did you mean 'search'"):
-        method_from("layup", {"lam": "serach"}).settled(setup)
+        method_from("layup", {"lam": "serach"}).resolved(setup)
 
 
 @pytest.mark.parametrize(
@@ -162,49 +162,49 @@ def test_an_impossible_lambda_is_refused_before_anything_is_read(setup, place, l
 def test_impossible_options_are_refused_before_anything_is_read(setup, place, name, options, says):
     method = method_from(name, options)
     with pytest.raises(InputError, match=says):
-        method.settled(place(method))
+        method.resolved(place(method))
     if name == "layup":
         with pytest.raises(InputError, match=says):
-            DepthsMethod((1, 2), **options).settled(setup)
+            DepthsMethod((1, 2), **options).resolved(setup)
 
 
 def test_open_choices_are_made_before_the_run_so_that_its_record_has_them(place):
-    def settled(name, setting, **options):
+    def resolved(name, setting, **options):
         method = method_from(name, options)
-        return method.settled(place(method, setting)).options()
+        return method.resolved(place(method, setting)).options()
 
     ridge = {"lam": "search", "balance": False, "precision": "float64"}
-    assert settled("layup", "cil") == settled("layup-average", "cil") == {"k": 6, **ridge}
-    assert settled("adam+layup", "cil") == {"k": 6, **ridge}
-    assert settled("ridge", "cil") == {"layer": 1, **ridge}
-    assert settled("ridge", "ocl") == {"layer": 1, **ridge, "lam": "gcv"}
+    assert resolved("layup", "cil") == resolved("layup-average", "cil") == {"k": 6, **ridge}
+    assert resolved("adam+layup", "cil") == {"k": 6, **ridge}
+    assert resolved("ridge", "cil") == {"layer": 1, **ridge}
+    assert resolved("ridge", "ocl") == {"layer": 1, **ridge, "lam": "gcv"}
     for name in ("layup", "layup-average"):
-        assert settled(name, "ocl") == {"k": 6, **ridge, "lam": "gcv"}
+        assert resolved(name, "ocl") == {"k": 6, **ridge, "lam": "gcv"}
         given = {"k": 3, "lam": 0.5, "balance": True, "precision": "float32"}
-        assert settled(name, "ocl", **given) == given
+        assert resolved(name, "ocl", **given) == given
     wide = {"width": 10_000, "lam": "search", "precision": "float64"}
-    assert settled("ranpac", "dil") == wide
-    assert settled("ranpac", "ocl") == {**wide, "lam": 1.0}
-    assert settled("ranpac", "ocl", lam="gcv") == {**wide, "lam": "gcv"}
-    assert settled("ranpac+layup", "cil") == {**wide, "k": 6}
-    assert settled("laynmc", "cil") == {"k": 6, "metric": "cosine"}
-    assert settled("nmc", "cil") == {"metric": "cosine"}
-    assert settled("adam", "cil") == {}
-    assert settled("fsa+lda", "ocl") == {"lam": 1.0}
+    assert resolved("ranpac", "dil") == wide
+    assert resolved("ranpac", "ocl") == {**wide, "lam": 1.0}
+    assert resolved("ranpac", "ocl", lam="gcv") == {**wide, "lam": "gcv"}
+    assert resolved("ranpac+layup", "cil") == {**wide, "k": 6}
+    assert resolved("laynmc", "cil") == {"k": 6, "metric": "cosine"}
+    assert resolved("nmc", "cil") == {"metric": "cosine"}
+    assert resolved("adam", "cil") == {}
+    assert resolved("fsa+lda", "ocl") == {"lam": 1.0}
 
 
 def test_the_options_of_several_depths_are_those_of_each(setup):
-    variants = DepthsMethod((1, 2), precision="float32").settled(setup).variants()
+    variants = DepthsMethod((1, 2), precision="float32").resolved(setup).variants()
     assert variants["2"].options() == {"k": 2, "lam": "search", "balance": False, "precision": "float32"}
 
 
 def test_depths_are_those_asked_once_each_and_each_is_layup_of_that_depth(setup):
-    method = DepthsMethod((6, 1, 6), balance=True).settled(setup)
+    method = DepthsMethod((6, 1, 6), balance=True).resolved(setup)
     assert method.depths == (1, 6)
     for k in (1, 6):
-        alone = method_from("layup", {"k": k, "balance": True}).settled(setup)
+        alone = method_from("layup", {"k": k, "balance": True}).resolved(setup)
         assert method.variants()[str(k)] == alone
-    assert DepthsMethod().settled(setup).depths == (6,)
+    assert DepthsMethod().resolved(setup).depths == (6,)
 
 
 def test_lambda_cannot_be_searched_on_a_stream(setup):
@@ -216,7 +216,7 @@ def test_lambda_cannot_be_searched_on_a_stream(setup):
         with pytest.raises(
             InputError, match=r"λ cannot be searched in the online setting.*Use gcv, or a number"
         ):
-            method.settled(stream)
+            method.resolved(stream)
 
 
 @pytest.mark.parametrize(("name", "without"), [("adam", "nmc"), ("aper", "nmc"), ("adam+layup", "layup")])
@@ -255,7 +255,7 @@ def test_a_bad_image_is_named_when_it_is_learned_and_when_it_is_asked(method, pl
     with pytest.raises(BadImageError, match=r"no-such-file\.png"):
         learner.learn([*SECOND[0], "no-such-file.png"], [*SECOND[1], "digit 2"])
     with pytest.raises(InputError, match=r"no-such-file\.png"):
-        learner.answers([TEST[0], "no-such-file.png"])
+        learner.predict([TEST[0], "no-such-file.png"])
 
 
 def test_a_learner_of_another_method_cannot_be_resumed(setup, place, tmp_path):
@@ -275,10 +275,10 @@ def test_a_learner_of_another_method_cannot_be_resumed(setup, place, tmp_path):
 def test_every_method_runs_in_every_setting_and_beats_chance(method, setting, place):
     if setting not in method.settings:
         with pytest.raises(InputError, match="before and after a first session, which a stream does not"):
-            method.settled(place(method, setting))
+            method.resolved(place(method, setting))
         return
     labels = 4
-    train, test = (lesson(dict.fromkeys(range(labels), n), s) for n, s in ((8, 0), (5, 100)))
+    train, test = (batch(dict.fromkeys(range(labels), n), s) for n, s in ((8, 0), (5, 100)))
     styles = ("dark", "bright")
 
     def part(images, names):
@@ -293,7 +293,7 @@ def test_every_method_runs_in_every_setting_and_beats_chance(method, setting, pl
     setup = place(method, setting)
     if setup.checkpoint:
         setup = replace(setup, checkpoint=setup.checkpoint.with_name(f"{setting}-run"))
-    chosen = method.settled(setup)
+    chosen = method.resolved(setup)
     *_, last = run_tasks(chosen.begin(setup), scenario)
     assert last.steps.keys() == chosen.variants().keys()
     for step in last.steps.values():
@@ -307,7 +307,7 @@ def test_every_method_runs_in_every_setting_and_beats_chance(method, setting, pl
 @pytest.mark.parametrize(
     "method", [*map(small, CLOSED_FORM), DepthsMethod((1, 2))], ids=lambda method: method.name
 )
-def test_the_first_lesson_adapts_and_the_learner_keeps_what_was_tuned(method, setup, sessions, tmp_path):
+def test_the_first_batch_adapts_and_the_learner_keeps_what_was_tuned(method, setup, sessions, tmp_path):
     adapting = replace(setup, session=SESSION, checkpoint=sessions / "cil")
     learner = learned(method, adapting, FIRST)
     tuned = learner.model.backbone_.tuned_values
@@ -321,7 +321,7 @@ def test_the_first_lesson_adapts_and_the_learner_keeps_what_was_tuned(method, se
     resumed = method.resume(adapting, tmp_path / "l.layup")
     for each in (learner, resumed):
         each.learn(*SECOND)
-    assert resumed.answers(TEST) == learner.answers(TEST)
+    assert resumed.predict(TEST) == learner.predict(TEST)
     assert resumed.reports() == learner.reports()
 
 
@@ -382,7 +382,7 @@ def test_adam_is_the_nearest_mean_of_the_frozen_and_the_tuned_embedding(place, n
     assert not np.allclose(test[:, :128], test[:, 128:], atol=1e-3)
     expected = cosines(x, Y, test)
     np.testing.assert_allclose(learner.model.scores(TEST), expected, atol=1e-9)
-    assert learner.answers(TEST)[""] == best(expected)
+    assert learner.predict(TEST)[""] == best(expected)
 
 
 def test_adam_works_with_full_fine_tuning(setup, features, nano, tmp_path):
@@ -395,7 +395,7 @@ def test_adam_works_with_full_fine_tuning(setup, features, nano, tmp_path):
     np.testing.assert_array_equal(found[:, :128], rows(nano, [EMBEDDING], TEST, features))
     np.testing.assert_array_equal(found[:, 128:], rows(tuned, [EMBEDDING], TEST, features))
     learner.save(tmp_path / "l.layup")
-    assert method.resume(full, tmp_path / "l.layup").answers(TEST) == learner.answers(TEST)
+    assert method.resume(full, tmp_path / "l.layup").predict(TEST) == learner.predict(TEST)
 
 
 @pytest.mark.parametrize("lam", [1.0, "search"])
@@ -416,7 +416,7 @@ def test_adam_with_layup_is_ridge_on_the_last_layers_of_both_networks(place, nan
         assert learner.reports()[""].chosen["lambda"] == pytest.approx(lam)
     weights = oracle.classifier(x, Y, lam)[1]
     np.testing.assert_allclose(learner.model.scores(TEST), test @ weights, atol=1e-6)
-    assert learner.answers(TEST)[""] == best(test @ weights)
+    assert learner.predict(TEST)[""] == best(test @ weights)
 
 
 @pytest.mark.parametrize("lam", [None, 1.0])
@@ -450,13 +450,13 @@ def test_ranpac_is_ridge_on_a_random_projection(place, nano, features, k, lam):
     assert learner.reports()[""].chosen["lambda"] == lam
     weights = oracle.ridge(h, targets, lam)
     np.testing.assert_allclose(learner.model.scores(TEST), test @ weights, atol=1e-6)
-    assert learner.answers(TEST)[""] == best(test @ weights)
+    assert learner.predict(TEST)[""] == best(test @ weights)
 
 
 def test_the_projection_follows_from_the_seed_and_is_no_part_of_the_file(place, tmp_path):
     method = small("ranpac")
     one, again, other = (learned(method, replace(place(method), seed=seed), FIRST) for seed in (1, 1, 2))
-    assert one.answers(TEST) == again.answers(TEST)
+    assert one.predict(TEST) == again.predict(TEST)
     assert not np.allclose(one.model.scores(TEST), other.model.scores(TEST))
     with pytest.raises(MismatchError, match="different layers"):
         one.model.merge(other.model)
@@ -469,11 +469,11 @@ def test_the_projection_follows_from_the_seed_and_is_no_part_of_the_file(place, 
     np.testing.assert_array_equal(resumed.model.scores(TEST), one.model.scores(TEST))
 
 
-def test_ranpacs_lambda_stays_where_a_lesson_is_too_small_to_cut(place):
+def test_ranpacs_lambda_stays_where_a_batch_is_too_small_to_cut(place):
     method = small("ranpac")
     learner = learned(method, place(method), FIRST)
     found = learner.reports()[""].chosen["lambda"]
-    learner.learn(*lesson({3: 2, 4: 2}))
+    learner.learn(*batch({3: 2, 4: 2}))
     assert learner.reports()[""].chosen["lambda"] == found
     assert len(learner.model.classes_) == 4
 
@@ -498,20 +498,20 @@ def test_lda_is_that_of_means_and_a_pooled_covariance(place, nano, features):
         for f in test
     ]
     np.testing.assert_allclose(learner.model.scores(TEST), expected, rtol=1e-6, atol=1e-6)
-    assert learner.answers(TEST)[""] == best(expected)
+    assert learner.predict(TEST)[""] == best(expected)
     assert learner.reports()[""].chosen["lambda"] == 0.3
 
 
 @pytest.mark.parametrize("lam", ["search", "gcv", 1.0])
 def test_ridge_is_layup_of_one_layer_and_so_is_the_average_of_one(setup, lam):
-    answers, lambdas = [], []
+    predictions, lambdas = [], []
     for name, options in (("ridge", {}), ("layup", {"k": 1}), ("layup-average", {"k": 1})):
         learner = learned(method_from(name, {"lam": lam, **options}), setup, FIRST, SECOND)
         chosen = learner.reports()[""].chosen
-        answers.append(learner.model.scores(TEST))
+        predictions.append(learner.model.scores(TEST))
         lambdas.append(chosen["lambda"] if name != "layup-average" else chosen["lambdas"]["blocks.11"])
-    np.testing.assert_array_equal(answers[0], answers[1])
-    np.testing.assert_allclose(answers[2], answers[0], atol=1e-12)
+    np.testing.assert_array_equal(predictions[0], predictions[1])
+    np.testing.assert_allclose(predictions[2], predictions[0], atol=1e-12)
     assert lambdas == [lambdas[0]] * 3
 
 
@@ -519,13 +519,13 @@ def test_ridge_is_layup_of_one_layer_and_so_is_the_average_of_one(setup, lam):
 @pytest.mark.parametrize("lam", ["search", "gcv", 1.0])
 def test_the_average_is_that_of_a_ridge_classifier_for_each_layer(lam, balance):
     rng = np.random.default_rng(3)
-    lessons = [oracle.blobs(rng, counts, WIDTH, 2.0) for counts in ([12, 9], [0, 0, 14, 2], [1, 0, 2, 3])]
+    batches = [oracle.blobs(rng, counts, WIDTH, 2.0) for counts in ([12, 9], [0, 0, 14, 2], [1, 0, 2, 3])]
     test = 2 * rng.normal(size=(60, WIDTH))
     together = AverageClassifier(lam, balance=balance)
     together.adopt(GramStatistics(LAYERS))
     alone = [RidgeClassifier(lam, balance=balance) for _ in LAYERS]
     starts = np.cumsum([0, *LAYERS.values()])
-    for x, y in lessons:  # the last is too small for a search: λ stays
+    for x, y in batches:  # the last is too small for a search: λ stays
         together.partial_fit(x, y)
         scores = []
         for classifier, layer, start in zip(alone, LAYERS, starts, strict=False):
@@ -566,7 +566,7 @@ def test_float32_is_kept_and_saved(name, place, tmp_path):
 @pytest.mark.parametrize("lam", ["search", "gcv", 0, 1.0])
 def test_each_depth_is_the_ridge_classifier_of_its_own_layers(lam, balance):
     rng = np.random.default_rng(3)
-    lessons = [oracle.blobs(rng, counts, WIDTH, 2.0) for counts in ([12, 9], [0, 0, 14, 2], [1, 0, 2, 3])]
+    batches = [oracle.blobs(rng, counts, WIDTH, 2.0) for counts in ([12, 9], [0, 0, 14, 2], [1, 0, 2, 3])]
     test = 2 * rng.normal(size=(60, WIDTH))
     together = DepthsClassifier(DEPTHS, lam, balance=balance)
     together.adopt(GramStatistics(LAYERS))
@@ -574,7 +574,7 @@ def test_each_depth_is_the_ridge_classifier_of_its_own_layers(lam, balance):
     for k in DEPTHS:
         alone[k].adopt(GramStatistics(dict(list(LAYERS.items())[-k:])))
     lambdas = set()
-    for x, y in lessons:  # the last is too small for a search: λ stays
+    for x, y in batches:  # the last is too small for a search: λ stays
         together.partial_fit(x, y)
         for k in DEPTHS:
             dim = sum(list(LAYERS.values())[-k:])
@@ -595,7 +595,7 @@ def test_layup_at_several_depths_predicts_as_each_alone(nano, setup, features, l
     for images, labels in (FIRST, SECOND):
         for model in alone.values():
             model.learn(images, labels)
-    assert together.answers(TEST) == {str(k): model.predict(TEST).tolist() for k, model in alone.items()}
+    assert together.predict(TEST) == {str(k): model.predict(TEST).tolist() for k, model in alone.items()}
     for k, model in alone.items():
         assert together.classifier.solved(str(k))[0] == pytest.approx(model.lambda_, rel=1e-6)
 
@@ -609,7 +609,7 @@ def test_layup_at_several_depths_lives_in_a_file_with_every_lambda(setup, tmp_pa
     assert resumed.classifier.parameters() == parameters
     assert resumed.classifier.lambdas_ == learner.classifier.lambdas_
     assert set(learner.classifier.lambdas_) == {"1", "4"}
-    assert resumed.answers(TEST) == learner.answers(TEST)
+    assert resumed.predict(TEST) == learner.predict(TEST)
 
 
 def test_a_number_is_in_force_whatever_was_searched_before():
@@ -625,7 +625,7 @@ def test_several_depths_in_float32_are_layup_in_float32_of_each(setup):
         alone = learned(
             method_from("layup", {"k": k, "lam": 100.0, "precision": "float32"}), setup, FIRST, SECOND
         )
-        assert depths.answers(TEST)[str(k)] == alone.answers(TEST)[""]
+        assert depths.predict(TEST)[str(k)] == alone.predict(TEST)[""]
         assert depths.reports()[str(k)] == alone.reports()[""]
 
 
@@ -644,12 +644,12 @@ def test_a_ridge_of_each_layer_is_the_ridge_classifier_of_its_values(nano, featu
             classifier.partial_fit(read(images).rows, labels)
         alone = learned(method_from("ridge", {"layer": layer, "lam": lam}), setup, FIRST, SECOND)
         expected = classifier.predict(read(TEST).rows).tolist()
-        assert together.answers(TEST)[str(layer)] == alone.answers(TEST)[""] == expected
+        assert together.predict(TEST)[str(layer)] == alone.predict(TEST)[""] == expected
         assert together.reports()[str(layer)].state_bytes == alone.reports()[""].state_bytes
     last = learned(method_from("layup", {"k": 1, "lam": lam}), setup, FIRST, SECOND)
-    assert together.answers(TEST)["1"] == last.answers(TEST)[""]
+    assert together.predict(TEST)["1"] == last.predict(TEST)[""]
 
 
 def test_a_layer_that_is_not_there_is_refused(setup):
     with pytest.raises(InputError, match="more layers than"):
-        method_from("ridge", {"layer": 99}).settled(setup)
+        method_from("ridge", {"layer": 99}).resolved(setup)

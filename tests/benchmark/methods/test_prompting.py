@@ -256,9 +256,9 @@ def test_the_cosine_of_rows():
 
 def begun(learner, labels):
     """A learner at the first step of a lesson."""
-    learner.lessons.append(sorted(set(labels)))
+    learner.tasks.append(sorted(set(labels)))
     torch.manual_seed(3)
-    learner.head.grow(learner.lessons[-1])
+    learner.head.grow(learner.tasks[-1])
     learner.start()
     return learner
 
@@ -278,7 +278,7 @@ def row_score(learner, name, feature):
 
 def entropy(learner, feature, label):
     """−log softmax over the lesson's own classes."""
-    scores = {name: row_score(learner, name, feature) for name in learner.lessons[-1]}
+    scores = {name: row_score(learner, name, feature) for name in learner.tasks[-1]}
     return torch.logsumexp(torch.stack([*scores.values()]), dim=0) - scores[label]
 
 
@@ -373,7 +373,7 @@ def test_the_loss_and_all_gradients_are_those_of_images_one_by_one(method, by_ha
         assert (gradient is not None) == (id(value) in trained)
 
 
-def answered(learner, image):
+def predicted(learner, image):
     """The scores by hand."""
     if isinstance(learner.method, L2PMethod):
         feature = l2p_feature(learner, image)[0]
@@ -396,7 +396,7 @@ def test_scores_are_those_of_images_one_by_one(name, setup):
     if name == "l2p":
         near = cosine(learner.network.query(images), learner.keys)
         assert len({tuple(sorted(chosen)) for chosen in near.topk(2, dim=1).indices.tolist()}) > 1
-    expected = torch.stack([answered(learner, image) for image in images])
+    expected = torch.stack([predicted(learner, image) for image in images])
     torch.testing.assert_close(learner.scores(images), expected, rtol=1e-3, atol=1e-4)
 
 
@@ -472,7 +472,7 @@ def test_prompts_begin_between_minus_one_and_one(setup):
 
 def test_more_prompts_than_there_are_cannot_be_chosen(setup):
     with pytest.raises(InputError, match=r"'l2p' cannot choose 5 of 4 prompts\. Use top from 1 to pool"):
-        L2PMethod(pool=4, top=5).settled(setup)
+        L2PMethod(pool=4, top=5).resolved(setup)
 
 
 def test_prompts_that_nobody_chose_are_left_alone(setup):
@@ -543,16 +543,16 @@ def test_components_are_shared_out_among_the_tasks(components, tasks, own, setup
 
 def test_coda_must_know_the_number_of_tasks(setup):
     with pytest.raises(InputError, match="must know the number of tasks before the first one"):
-        QUICK["coda-prompt"].settled(replace(setup, tasks=None))
+        QUICK["coda-prompt"].resolved(replace(setup, tasks=None))
 
 
 def test_one_task_more_than_announced_is_refused_before_anything_changes(setup):
     learner = learned(QUICK["coda-prompt"], replace(setup, tasks=1), FIRST)
-    before, answers = kept(learner), learner.answers(TEST)
+    before, predictions = kept(learner), learner.predict(TEST)
     with pytest.raises(InputError, match=r"was told of 1 tasks.*this is one more"):
         learner.learn(*SECOND)
     assert equal(kept(learner), before)
-    assert (learner.lessons, learner.answers(TEST)) == ([["digit 0", "digit 1"]], answers)
+    assert (learner.tasks, learner.predict(TEST)) == ([["digit 0", "digit 1"]], predictions)
 
 
 def test_coda_cannot_go_on_with_another_number_of_tasks(setup, tmp_path):
@@ -563,4 +563,4 @@ def test_coda_cannot_go_on_with_another_number_of_tasks(setup, tmp_path):
 
 def test_half_of_a_prefix_are_keys(setup):
     with pytest.raises(InputError, match=r"length 5.*Use an even length"):
-        CODAPromptMethod(length=5).settled(setup)
+        CODAPromptMethod(length=5).resolved(setup)

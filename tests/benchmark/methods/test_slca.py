@@ -40,11 +40,11 @@ def test_the_rate_drops_to_a_tenth_for_the_last_tenth_of_the_epochs(epochs, drop
 
 
 def test_the_first_stage_equals_a_plain_loop_over_own_classes_at_a_hundredth_of_the_rate(setup):
-    lessons = [FIRST, SECOND, BACK]
+    tasks = [FIRST, SECOND, BACK]
     method = replace(METHOD, epochs=10, learning_rate=0.05, batch_size=8)
     rates = [0.05] * 9 + [0.005]
-    expected = plain_fine_tuning(setup.backbone, lessons, rates, size=8, lr_multiplier=0.01, own=True)
-    assert_fine_tuned(learned(method, setup, *lessons), expected)  # no alignment was in the way
+    expected = plain_fine_tuning(setup.backbone, tasks, rates, size=8, lr_multiplier=0.01, own=True)
+    assert_fine_tuned(learned(method, setup, *tasks), expected)  # no alignment was in the way
 
 
 def test_heads_of_earlier_tasks_rest_while_the_network_goes_on(setup):
@@ -77,7 +77,7 @@ def gaussians_of(learner, images, labels):
     }
 
 
-def test_of_every_class_mean_and_covariance_are_kept_as_they_were_after_its_lesson(setup):
+def test_of_every_class_mean_and_covariance_are_kept_as_they_were_after_its_batch(setup):
     learner = METHOD.begin(setup)
     expected = {}
     for number, (images, labels) in enumerate([FIRST, SECOND, BACK]):
@@ -119,24 +119,24 @@ def test_one_task_needs_no_alignment(setup):
     assert torch.equal(learner.aligned.values(), learner.head.values())
 
 
-def test_answers_are_those_of_the_aligned_heads(setup):
+def test_predictions_are_those_of_the_aligned_heads(setup):
     learner = learned(replace(METHOD, alignment_rate=1.0), setup, FIRST, SECOND)
     pixels = pixels_of(setup.backbone, TEST)
     scores = learner.scores(pixels)
     torch.testing.assert_close(scores, learner.aligned(learner.body(pixels).embedding.clone()))
     assert not torch.allclose(scores, learner.head(learner.body(pixels).embedding.clone()))
-    assert learner.answers(TEST)[""] == [learner.head.classes[best] for best in scores.argmax(dim=1)]
+    assert learner.predict(TEST)[""] == [learner.head.classes[best] for best in scores.argmax(dim=1)]
 
 
-def with_gaussians(setup, method, lessons):
+def with_gaussians(setup, method, tasks):
     """A learner that has been given its statistics."""
     rng = np.random.default_rng(0)
     learner = method.begin(setup)
-    learner.lessons = lessons
+    learner.tasks = tasks
     torch.manual_seed(1)
-    for names in lessons:
+    for names in tasks:
         learner.head.grow(names)
-    for number, names in enumerate(lessons):
+    for number, names in enumerate(tasks):
         for name in names:
             own = torch.from_numpy(rng.normal(size=(40, WIDTH)) + 3 * rng.normal(size=WIDTH))
             learner.gaussians[number, name] = own.mean(dim=0).float(), torch.cov(own.T).float()
@@ -144,7 +144,7 @@ def with_gaussians(setup, method, lessons):
     return learner
 
 
-LESSONS = [["a", "b", "e"], ["c"], ["a", "c"], ["b", "d"]]
+TASKS = [["a", "b", "e"], ["c"], ["a", "c"], ["b", "d"]]
 GROUPS = [[0, 1, 2], [3], [4]]  # the classes that came with each lesson
 
 
@@ -154,7 +154,7 @@ def normalised(logits, temperature):
 
 
 def test_logits_are_divided_by_the_mean_norm_over_tasks_and_by_the_temperature(setup):
-    learner = with_gaussians(setup, replace(METHOD, temperature=0.3), LESSONS)
+    learner = with_gaussians(setup, replace(METHOD, temperature=0.3), TASKS)
     assert learner.head.classes == ["a", "b", "e", "c", "d"]
     logits = torch.randn(4, 5)
     expected = [normalised(row, 0.3) for row in logits.tolist()]
@@ -163,7 +163,7 @@ def test_logits_are_divided_by_the_mean_norm_over_tasks_and_by_the_temperature(s
 
 def test_alignment_equals_its_recipe_step_by_step(setup):
     method = replace(METHOD, samples=5, alignment_epochs=3, alignment_rate=0.2, temperature=0.5)
-    learner = with_gaussians(setup, method, LESSONS)
+    learner = with_gaussians(setup, method, TASKS)
     classes = learner.head.classes
     torch.manual_seed(5)
     learner._align()

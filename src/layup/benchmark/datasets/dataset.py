@@ -51,11 +51,11 @@ class Part:
     def within(self, domains: Iterable[str]) -> Part:
         """The images of these domains."""
         wanted = set(domains)
-        return self._at([place for place, domain in enumerate(self.domains or ()) if domain in wanted])
+        return self._at([index for index, domain in enumerate(self.domains or ()) if domain in wanted])
 
-    def _at(self, places: Sequence[int]) -> Part:
-        domains = None if self.domains is None else [self.domains[i] for i in places]
-        return Part([self.images[i] for i in places], [self.labels[i] for i in places], domains)
+    def _at(self, indices: Sequence[int]) -> Part:
+        domains = None if self.domains is None else [self.domains[i] for i in indices]
+        return Part([self.images[i] for i in indices], [self.labels[i] for i in indices], domains)
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ class Dataset:
         if classes < 1 or images < 1:
             raise InputError(f"A sample of {classes} classes × {images} images is impossible. Use 1 or more.")
         chosen = np.sort(np.random.default_rng(seed).permutation(len(self.classes))[:classes])
-        names = tuple(self.classes[place] for place in chosen)
+        names = tuple(self.classes[index] for index in chosen)
         train, test = (part.sampled(names, images, seed) for part in (self.train, self.test))
         # A domain may have none of these classes.
         domains = tuple(domain for domain in self.domains if domain in set(train.domains or ()))
@@ -185,12 +185,12 @@ class Dataset:
                 part.images, part.labels, part.domains or [""] * len(part), strict=True
             ):
                 if isinstance(image, str | os.PathLike):
-                    _add(digest, "file", self._place(image, root), str(self._size(image)), label, domain)
+                    _add(digest, "file", self._index(image, root), str(self._size(image)), label, domain)
                 else:
                     _add(digest, "pixels", image_digest(image).hex(), label, domain)
         return digest.hexdigest()
 
-    def _place(self, image: str | os.PathLike[str], root: str) -> str:
+    def _index(self, image: str | os.PathLike[str], root: str) -> str:
         path = Path(image).absolute().as_posix()[len(root) :]
         return normalize("NFC", path.lstrip("/"))  # a Mac takes é apart
 

@@ -22,7 +22,7 @@ class Entry(NamedTuple):
     number: int
     name: str
     label: str
-    place: str
+    relative: str
 
 
 def _lacks(folder: Path) -> str | None:
@@ -80,7 +80,7 @@ def _read(folder: Path, _seed: int = 0) -> Contents:
     small = [(domain, first_of_each(entries)) for domain, entries in lists["train"]]
     train, test = (
         Part(
-            [folder / entry.place for _, entries in part for entry in entries],
+            [folder / entry.relative for _, entries in part for entry in entries],
             [entry.label for _, entries in part for entry in entries],
             [domain for domain, entries in part for _ in entries],
         )

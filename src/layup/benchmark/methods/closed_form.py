@@ -35,7 +35,7 @@ class ModelLearner(Learner):
         with storage.locked(self.checkpoint):
             self.model.learn(images, labels, strict=True, checkpoint=self.checkpoint)
 
-    def answers(self, images: Sequence[ImageSource]) -> dict[str, list[str]]:
+    def predict(self, images: Sequence[ImageSource]) -> dict[str, list[str]]:
         """The label of every image."""
         return {ONLY: self.model.predict(images).tolist()}
 
@@ -79,7 +79,7 @@ class ClosedFormMethod(Method):
 
         def __init__(self, *options: Any, **named: Any) -> None: ...
 
-    def settled(self, setup: Setup) -> Self:
+    def resolved(self, setup: Setup) -> Self:
         """With every open choice made: the number of layers, and the rule for λ."""
         if self.untuned is not None:
             _require_session(self.name, self.untuned, setup)
@@ -98,9 +98,9 @@ class ClosedFormMethod(Method):
         """A learner that knows nothing yet."""
         return self.learner(self._blank(setup), setup.checkpoint)
 
-    def forecast(self, setup: Setup, lesson: int, images: int, classes: int) -> Forecast | None:
+    def forecast(self, setup: Setup, task: int, images: int, classes: int) -> Forecast | None:
         """The memory that the last and largest batch of so many images and classes in all will take."""
-        return self._blank(setup).forecast(lesson, classes, known=images - lesson)
+        return self._blank(setup).forecast(task, classes, known=images - task)
 
     def resume(self, setup: Setup, path: Path) -> Learner:
         """The learner that was saved."""
@@ -121,7 +121,7 @@ class ClosedFormMethod(Method):
 
     def _blank(self, setup: Setup) -> ImageModel:
         """A model that knows nothing yet."""
-        method = self.settled(setup)
+        method = self.resolved(setup)
         features, classifier = type(self).features(method, setup), method.blank_classifier(setup)
         return ImageModel(features, classifier, setup.session, backbone=setup.backbone, **setup.reading)
 

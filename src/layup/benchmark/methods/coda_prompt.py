@@ -39,7 +39,7 @@ class CODAPromptLearner(PromptLearner):
 
     def require_room(self) -> None:
         """Refuse more lessons than were announced."""
-        if len(self.lessons) >= (self.setup.tasks or 0):
+        if len(self.tasks) >= (self.setup.tasks or 0):
             raise InputError(
                 f"'coda-prompt' was told of {self.setup.tasks} tasks, among which it shares out its "
                 "components, and this is one more. Say from the beginning how many there will be."
@@ -58,7 +58,7 @@ class CODAPromptLearner(PromptLearner):
 
     def every(self, part: str) -> Tensor:
         """One part of all components (blocks, M, …); gradients reach those of the current lesson alone."""
-        before = [lesson[part].detach() for lesson in self.components[:-1]]
+        before = [task[part].detach() for task in self.components[:-1]]
         return torch.cat([*before, self.components[-1][part]], dim=1)
 
     def read(self, pixels: Tensor, *, training: bool) -> Tensor:
@@ -66,16 +66,16 @@ class CODAPromptLearner(PromptLearner):
         query = self.network.query(pixels, training=training)
         prompts, keys, attentions = map(self.every, PARTS)
         prefixes = {}
-        for place, block in enumerate(BLOCKS):
-            seen = query[:, None] * attentions[place]  # (B, M, d)
-            weights = functional.cosine_similarity(seen, keys[place], dim=2)  # (B, M)
-            both = weights @ prompts[place]  # (B, length · d)
+        for index, block in enumerate(BLOCKS):
+            seen = query[:, None] * attentions[index]  # (B, M, d)
+            weights = functional.cosine_similarity(seen, keys[index], dim=2)  # (B, M)
+            both = weights @ prompts[index]  # (B, length · d)
             prefixes[block] = both.reshape(len(both), 2, self.method.length // 2, self.network.width)
         return self.network.embed(pixels, prefixes, training=training)
 
     def loss(self, inputs: Tensor, targets: Tensor) -> Tensor:
         """Cross-entropy over the lesson's classes, and how far components are from right angles."""
-        loss = own_classes_loss(self.head, self.read(inputs, training=True), targets, self.lessons[-1])
+        loss = own_classes_loss(self.head, self.read(inputs, training=True), targets, self.tasks[-1])
         if self.method.orthogonality:
             loss = loss + self.method.orthogonality * self._skewness()
         return loss
@@ -86,7 +86,7 @@ class CODAPromptLearner(PromptLearner):
 
     def groups(self) -> Groups:
         """The lesson's components, and the rows of its classes."""
-        return [(1.0, [*self.components[-1].values(), *self.head.rows(self.lessons[-1])])]
+        return [(1.0, [*self.components[-1].values(), *self.head.rows(self.tasks[-1])])]
 
     def _about(self) -> dict[str, Any]:
         return {**super()._about(), "tasks": self.setup.tasks}
@@ -103,16 +103,16 @@ class CODAPromptLearner(PromptLearner):
     def state(self) -> dict[str, Tensor]:
         """All components."""
         return {
-            f"{part}.{lesson}": value
-            for lesson, parts in enumerate(self.components)
+            f"{part}.{task}": value
+            for task, parts in enumerate(self.components)
             for part, value in parts.items()
         }
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
         """Take them over."""
         self.components = [
-            {part: nn.Parameter(tensors[f"{part}.{lesson}"].to(self.backbone.device)) for part in PARTS}
-            for lesson in range(len(self.lessons))
+            {part: nn.Parameter(tensors[f"{part}.{task}"].to(self.backbone.device)) for part in PARTS}
+            for task in range(len(self.tasks))
         ]
 
 
@@ -177,9 +177,9 @@ class CODAPromptMethod(PromptMethod):
     length: int = 8
     orthogonality: float = 0.0
 
-    def settled(self, setup: Setup) -> Self:
+    def resolved(self, setup: Setup) -> Self:
         """The method itself, if it can work so."""
-        super().settled(setup)
+        super().resolved(setup)
         if self.length % 2:
             raise InputError(
                 f"'coda-prompt' cannot make components of length {self.length}: one half of a prefix are "

@@ -29,7 +29,7 @@ class DepthsLearner(ModelLearner):
         classifier: Any = self.model.classifier_
         return classifier  # type: ignore[no-any-return]
 
-    def answers(self, images: Sequence[ImageSource]) -> dict[str, list[str]]:
+    def predict(self, images: Sequence[ImageSource]) -> dict[str, list[str]]:
         """The label of every image, by depth or layer, in one pass over them."""
         found: dict[str, list[str]] = {block: [] for block in self.classifier.blocks}
         for part in self.model.extractor_.stream(images, "Predicting"):
@@ -61,10 +61,10 @@ class SweepMethod(ClosedFormMethod):
     learner = DepthsLearner
     depths: tuple[int, ...]
 
-    def settled(self, setup: Setup) -> Self:
+    def resolved(self, setup: Setup) -> Self:
         """With all depths there, each once."""
         depths = tuple(sorted({resolved_depth(k, setup) for k in self.depths or (None,)}))
-        return cast("Self", ClosedFormMethod.settled(replace(cast("Any", self), depths=depths), setup))
+        return cast("Self", ClosedFormMethod.resolved(replace(cast("Any", self), depths=depths), setup))
 
     def variants(self) -> dict[str, Method]:
         """The method of each value."""

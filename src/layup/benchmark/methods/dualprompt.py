@@ -41,8 +41,8 @@ class DualPromptLearner(PromptLearner):
     def read(self, pixels: Tensor, expert: Tensor, *, training: bool) -> Tensor:
         """The feature (B, d), with the expert prompts (B, blocks, 2, length, d) of each image."""
         general = self.general.expand(len(pixels), *self.general.shape)
-        prefixes = {block: general[:, place] for place, block in enumerate(GENERAL_BLOCKS)}
-        prefixes |= {block: expert[:, place] for place, block in enumerate(EXPERT_BLOCKS)}
+        prefixes = {block: general[:, index] for index, block in enumerate(GENERAL_BLOCKS)}
+        prefixes |= {block: expert[:, index] for index, block in enumerate(EXPERT_BLOCKS)}
         return self.network.embed(pixels, prefixes, training=training)
 
     def loss(self, inputs: Tensor, targets: Tensor) -> Tensor:
@@ -50,7 +50,7 @@ class DualPromptLearner(PromptLearner):
         nearness = cosine(self.network.query(inputs), self.keys[-1][None])
         own = self.experts[-1].expand(len(inputs), *self.experts[-1].shape)
         feature = self.read(inputs, own, training=True)
-        entropy = own_classes_loss(self.head, feature, targets, self.lessons[-1])
+        entropy = own_classes_loss(self.head, feature, targets, self.tasks[-1])
         return entropy - self.method.pull * nearness.mean()
 
     def scores(self, inputs: Tensor) -> Tensor:
@@ -62,12 +62,12 @@ class DualPromptLearner(PromptLearner):
     def groups(self) -> Groups:
         """The general prompt, the lesson's own prompt and key, and the rows of its classes."""
         prompts = [self.general, self.experts[-1], self.keys[-1]]
-        return [(1.0, [*prompts, *self.head.rows(self.lessons[-1])])]
+        return [(1.0, [*prompts, *self.head.rows(self.tasks[-1])])]
 
     def state(self) -> dict[str, Tensor]:
         """All prompts and keys."""
-        experts = {f"{EXPERT}{lesson}": expert for lesson, expert in enumerate(self.experts)}
-        keys = {f"{KEY}{lesson}": key for lesson, key in enumerate(self.keys)}
+        experts = {f"{EXPERT}{task}": expert for task, expert in enumerate(self.experts)}
+        keys = {f"{KEY}{task}": key for task, key in enumerate(self.keys)}
         return {"general": self.general, **experts, **keys}
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
@@ -77,8 +77,8 @@ class DualPromptLearner(PromptLearner):
             return nn.Parameter(tensors[name].to(self.backbone.device))
 
         self.general = taken("general")
-        self.experts = [taken(f"{EXPERT}{lesson}") for lesson in range(len(self.lessons))]
-        self.keys = [taken(f"{KEY}{lesson}") for lesson in range(len(self.lessons))]
+        self.experts = [taken(f"{EXPERT}{task}") for task in range(len(self.tasks))]
+        self.keys = [taken(f"{KEY}{task}") for task in range(len(self.tasks))]
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ from layup.tuning import (
     split_off,
 )
 
-KIND, SCRATCH = "learner", "lesson"  # of files
+KIND, SCRATCH = "learner", "task"  # of files
 HEAD, OPTIMIZER = "head", "optimizer."
 
 
@@ -76,7 +76,7 @@ class GradientMethod(Method):
     learning_rate: float
     batch_size: int
 
-    def settled(self, setup: Setup) -> Self:
+    def resolved(self, setup: Setup) -> Self:
         """The method itself, if it can work so."""
         for option in fields(self):
             value = getattr(self, option.name)
@@ -111,11 +111,11 @@ class GradientMethod(Method):
 
     def begin(self, setup: Setup) -> Learner:
         """A learner that knows nothing yet."""
-        return self.learner(self.settled(setup), setup)
+        return self.learner(self.resolved(setup), setup)
 
     def resume(self, setup: Setup, path: Path) -> Learner:
         """The learner that was saved."""
-        learner = self.learner(self.settled(setup), setup)
+        learner = self.learner(self.resolved(setup), setup)
         learner.load(path)
         return learner
 
@@ -127,7 +127,7 @@ class GradientLearner(Learner, ABC):
         self.method, self.setup = method, setup
         self.backbone = setup.backbone
         self.head = GrowingHead(self.backbone.embedding_width, self.backbone.device)
-        self.lessons: list[list[str]] = []  # the classes of each
+        self.tasks: list[list[str]] = []  # the classes of each
         self.losses: list[float] = []  # of the epochs of the last one
         self._optimizer: torch.optim.Optimizer | None = None
         self._remembered: dict[str, Tensor] = {}  # of the optimiser, by a learner from a file
@@ -166,7 +166,7 @@ class GradientLearner(Learner, ABC):
         self, images: Sequence[ImageSource], targets: NDArray[np.int64], epoch: int
     ) -> Iterator[Batch]:
         """An epoch, at random, augmented."""
-        seeds = (self.setup.seed, len(self.lessons), epoch)
+        seeds = (self.setup.seed, len(self.tasks), epoch)
         pictures = Pictures(images, targets, self.backbone.preprocessing.augmentation, seeds)
         workers = self.setup.reading.get("workers")
         return pictures.shuffled(np.arange(len(images)), self.method.batch_size, workers)
@@ -191,17 +191,17 @@ class GradientLearner(Learner, ABC):
             raise BadImageError(seen.bad[0].reason)
         if not labels:
             raise InputError("There is no image in this lesson. Give at least one.")
-        self.lessons.append(sorted(set(labels)))
-        with seeded(self.setup.seed, len(self.lessons), "start", device=self.backbone.device):
-            self.head.grow(self.lessons[-1])
+        self.tasks.append(sorted(set(labels)))
+        with seeded(self.setup.seed, len(self.tasks), "start", device=self.backbone.device):
+            self.head.grow(self.tasks[-1])
             self.start()
-        places = {name: place for place, name in enumerate(self.head.classes)}
-        targets = np.array([places[label] for label in labels], np.int64)
+        indices = {name: index for index, name in enumerate(self.head.classes)}
+        targets = np.array([indices[label] for label in labels], np.int64)
         self._train(_Task(self, images, targets), seen.digests)
-        with seeded(self.setup.seed, len(self.lessons), "finish", device=self.backbone.device):
+        with seeded(self.setup.seed, len(self.tasks), "finish", device=self.backbone.device):
             self.finish(images, targets)
 
-    def answers(self, images: Sequence[ImageSource]) -> dict[str, list[str]]:
+    def predict(self, images: Sequence[ImageSource]) -> dict[str, list[str]]:
         """The label of every image."""
         found: list[str] = []
         classes = self.head.classes
@@ -241,11 +241,11 @@ class GradientLearner(Learner, ABC):
         header, arrays = storage.read(path, KIND)
         with storage.believed(path):
             for name, mine in self._about().items():
-                if name != "lessons" and header[name] != mine:
+                if name != "learned" and header[name] != mine:
                     raise MismatchError(
                         f"'{path}' holds a learner with {name} {header[name]!r}, and not {mine!r}."
                     )
-            self.lessons, self.losses = header["lessons"], header["losses"]
+            self.tasks, self.losses = header["learned"], header["losses"]
             tensors = as_tensors(arrays)
             self._remembered = split_off(OPTIMIZER, tensors)
             self._take(tensors, header["classes"])
@@ -257,7 +257,7 @@ class GradientLearner(Learner, ABC):
             "backbone": self.backbone.fingerprint,
             "setting": self.setup.setting,
             "seed": self.setup.seed,
-            "lessons": self.lessons,
+            "learned": self.tasks,
         }
 
     def _tensors(self) -> dict[str, Tensor]:
@@ -284,7 +284,7 @@ class GradientLearner(Learner, ABC):
             method.rate,
             weight_decay=method.weight_decay,
             clip=method.clip,
-            seeds=(self.setup.seed, len(self.lessons)),
+            seeds=(self.setup.seed, len(self.tasks)),
         )
 
     def _train(self, task: _Task, digests: Sequence[bytes]) -> None:
@@ -304,7 +304,7 @@ class GradientLearner(Learner, ABC):
     def diverged(self, what: str) -> DivergedError:
         """The error that says so."""
         return DivergedError(
-            f"{self.method.name!r} diverged in lesson {len(self.lessons)}: {what} not finite any more. Use a "
+            f"{self.method.name!r} diverged in lesson {len(self.tasks)}: {what} not finite any more. Use a "
             f"learning rate below {self.method.learning_rate:g}.",
             about="learning_rate",
         )
@@ -365,7 +365,7 @@ def own_classes_loss(head: GrowingHead, embedding: Tensor, targets: Tensor, clas
 
     The same as over all classes with the scores of the others at −∞.
     """
-    place = {name: i for i, name in enumerate(head.classes)}
-    own = torch.full((len(place),), -1, device=targets.device)
-    own[[place[name] for name in classes]] = torch.arange(len(classes), device=targets.device)
+    index = {name: i for i, name in enumerate(head.classes)}
+    own = torch.full((len(index),), -1, device=targets.device)
+    own[[index[name] for name in classes]] = torch.arange(len(classes), device=targets.device)
     return functional.cross_entropy(head(embedding, classes), own[targets])

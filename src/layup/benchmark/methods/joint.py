@@ -26,7 +26,7 @@ class JointMethod(GradientMethod):
 
     name = "joint"
     learner = SequentialLearner
-    at_once = True
+    joint = True
     weight_decay = 5e-4
     lr_multiplier = 0.01
 

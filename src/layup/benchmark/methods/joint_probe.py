@@ -46,7 +46,7 @@ class ProbeLearner(GradientLearner):
         """An epoch, in a random order."""
         if self._rows is None:
             self._rows = torch.cat([rows for rows, _ in self.plain_batches(images, targets)])
-        order = shuffled(np.arange(len(images)), self.setup.seed, len(self.lessons), epoch)
+        order = shuffled(np.arange(len(images)), self.setup.seed, len(self.tasks), epoch)
         for indices in in_batches(order, self.method.batch_size):
             yield self._rows[indices], torch.from_numpy(targets[indices])
 
@@ -84,7 +84,7 @@ class JointProbeMethod(GradientMethod):
 
     name = "joint-probe"
     learner = ProbeLearner
-    at_once = True
+    joint = True
     weight_decay = 5e-4
 
     epochs: int = 30

@@ -31,14 +31,14 @@ class L2PLearner(PromptLearner):
         """The feature (B, d), and how near the chosen keys are, summed (B)."""
         near = cosine(self.network.query(pixels, training=training), self.keys)  # (B, pool)
         best, chosen = near.topk(self.method.top, dim=1)  # (B, top), each image for itself
-        tokens = self.prompts[chosen].flatten(1, 2) + self.network.token_place  # (B, top · length, d)
+        tokens = self.prompts[chosen].flatten(1, 2) + self.network.token_position  # (B, top · length, d)
         seen = self.network.read_tokens(pixels, tokens, training=training)
         return seen.mean(dim=1), best.sum(dim=1)
 
     def loss(self, inputs: Tensor, targets: Tensor) -> Tensor:
         """Cross-entropy over the lesson's classes, less the pull of keys to the images that chose them."""
         feature, nearness = self.read(inputs, training=True)
-        own = own_classes_loss(self.head, feature, targets, self.lessons[-1])
+        own = own_classes_loss(self.head, feature, targets, self.tasks[-1])
         return own - self.method.pull * nearness.mean()
 
     def scores(self, inputs: Tensor) -> Tensor:
@@ -47,7 +47,7 @@ class L2PLearner(PromptLearner):
 
     def groups(self) -> Groups:
         """Prompts, keys, and the rows of the lesson's classes."""
-        return [(1.0, [self.prompts, self.keys, *self.head.rows(self.lessons[-1])])]
+        return [(1.0, [self.prompts, self.keys, *self.head.rows(self.tasks[-1])])]
 
     def state(self) -> dict[str, Tensor]:
         """Prompts and keys."""
@@ -93,9 +93,9 @@ class L2PMethod(PromptMethod):
     top: int = 5
     pull: float = 0.1
 
-    def settled(self, setup: Setup) -> Self:
+    def resolved(self, setup: Setup) -> Self:
         """The method itself, if it can work so."""
-        super().settled(setup)
+        super().resolved(setup)
         if self.top > self.pool:
             raise InputError(
                 f"'l2p' cannot choose {self.top} of {self.pool} prompts. Use top from 1 to pool."

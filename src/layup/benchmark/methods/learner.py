@@ -40,7 +40,7 @@ class Learner(ABC):
         """Learn a lesson. Its images cannot be read afterwards."""
 
     @abstractmethod
-    def answers(self, images: Sequence[ImageSource]) -> dict[str, list[str]]:
+    def predict(self, images: Sequence[ImageSource]) -> dict[str, list[str]]:
         """The label of every image, by each way to answer."""
 
     @abstractmethod
@@ -80,7 +80,7 @@ class Method(ABC):
     name: ClassVar[str]
     adapts: ClassVar[bool] = False
     """Whether it adapts the backbone on the first task unless told otherwise (never on a stream)."""
-    at_once: ClassVar[bool] = False
+    joint: ClassVar[bool] = False
     """Whether it learns all tasks as one: no continual learner, but what one could reach at best."""
     settings: ClassVar[tuple[str, ...]] = ("cil", "dil", "ocl")
     """Where it makes sense."""
@@ -124,7 +124,7 @@ class Method(ABC):
         """The options, as JSON."""
         return asdict(self)
 
-    def settled(self, setup: Setup) -> Self:
+    def resolved(self, setup: Setup) -> Self:
         """The method with every open choice made; raises where it cannot work with this setup."""
         return self
 
@@ -132,7 +132,7 @@ class Method(ABC):
         """Its ways to answer, each as the method that would answer so by itself."""
         return {ONLY: self}
 
-    def forecast(self, setup: Setup, lesson: int, images: int, classes: int) -> Forecast | None:
+    def forecast(self, setup: Setup, task: int, images: int, classes: int) -> Forecast | None:
         """The memory that the last and largest lesson of so many images and classes in all will take.
 
         None where that cannot be told ahead.

@@ -85,12 +85,12 @@ class PromptedTransformer:
         self.depth = len(self._attentions)
 
     @property
-    def token_place(self) -> Tensor:
+    def token_position(self) -> Tensor:
         """The position embedding of the class token (d), which prompt tokens share."""
-        place: Tensor | None = self._network.pos_embed
-        if place is None or self._network.no_embed_class:
+        position: Tensor | None = self._network.pos_embed
+        if position is None or self._network.no_embed_class:
             return torch.zeros(self.width, device=self.backbone.device)
-        return place[0, 0].detach()
+        return position[0, 0].detach()
 
     def query(self, pixels: Tensor, *, training: bool = True) -> Tensor:
         """What the bare network sees (B, d): by this prompts are chosen, so that it gets no gradient."""
@@ -100,8 +100,8 @@ class PromptedTransformer:
     def embed(self, pixels: Tensor, prefixes: Mapping[int, Tensor], *, training: bool = True) -> Tensor:
         """The embedding (B, d), where the blocks of these places have prefixes, (B, 2, length, d) each."""
         self.backbone.passes.count(len(pixels), training=training)
-        for place, prefix in prefixes.items():
-            self._attentions[place].prefix = prefix
+        for position, prefix in prefixes.items():
+            self._attentions[position].prefix = prefix
         try:
             embedding: Tensor = self._network(self._ready(pixels))
         finally:
@@ -153,7 +153,7 @@ class PromptMethod(GradientMethod):
     blocks: ClassVar[tuple[int, ...]] = (0,)
     """The places of the blocks that are given prompts."""
 
-    def settled(self, setup: Setup) -> Self:
+    def resolved(self, setup: Setup) -> Self:
         """The method itself, if the network has room for its prompts."""
         depth = len(_fit_for_prompts(setup.backbone, self.name).blocks)
         if max(self.blocks) >= depth:
@@ -161,7 +161,7 @@ class PromptMethod(GradientMethod):
                 f"{self.name!r} puts prompts into the blocks up to number {max(self.blocks) + 1}, and "
                 f"{setup.backbone.name!r} has {depth}. Use a deeper backbone."
             )
-        return super().settled(setup)
+        return super().resolved(setup)
 
 
 class PromptLearner(GradientLearner):

@@ -36,11 +36,11 @@ class SLCALearner(FineTunedLearner):
 
     def trained(self) -> list[str]:
         """The classes of the lesson."""
-        return self.lessons[-1]
+        return self.tasks[-1]
 
     def loss(self, inputs: Tensor, targets: Tensor) -> Tensor:
         """Cross-entropy over the classes of the lesson."""
-        return own_classes_loss(self.head, self.embed(inputs, training=True), targets, self.lessons[-1])
+        return own_classes_loss(self.head, self.embed(inputs, training=True), targets, self.tasks[-1])
 
     def scores(self, inputs: Tensor) -> Tensor:
         """One score for each class, by the aligned heads."""
@@ -54,13 +54,13 @@ class SLCALearner(FineTunedLearner):
         embeddings = torch.cat(parts).to("cpu", torch.float64)
         if not embeddings.isfinite().all():
             raise self.diverged("the embeddings are")
-        for name in self.lessons[-1]:
+        for name in self.tasks[-1]:
             own = embeddings[torch.from_numpy(targets == self.head.classes.index(name))]
             # One image has no covariance.
             spread = torch.cov(own.T) if len(own) > 1 else torch.zeros(self.head.width, self.head.width)
-            self.gaussians[len(self.lessons) - 1, name] = own.mean(dim=0).float(), spread.float()
+            self.gaussians[len(self.tasks) - 1, name] = own.mean(dim=0).float(), spread.float()
         self.aligned = self.head.copy()
-        if len(self.lessons) > 1:
+        if len(self.tasks) > 1:
             self._align()
 
     def _align(self) -> None:
@@ -76,17 +76,17 @@ class SLCALearner(FineTunedLearner):
 
     def normalised(self, logits: Tensor) -> Tensor:
         """Logits over their norm (the mean over lessons of that of the lesson's new classes) and τ."""
-        sizes = [len(names) for names in _arrivals(self.lessons)]
+        sizes = [len(names) for names in _arrivals(self.tasks)]
         norms = [part.norm(dim=1, keepdim=True) for part in torch.split(logits, sizes, dim=1)]
         return logits / (torch.cat(norms, dim=1).mean(dim=1, keepdim=True) + 1e-7) / self.method.temperature
 
     def state(self) -> dict[str, Tensor]:
         """The network, the Gaussians, and the aligned heads."""
         tensors = super().state()
-        for (lesson, name), (mean, covariance) in self.gaussians.items():
-            place = self.lessons[lesson].index(name)
-            tensors[f"{MEAN}{lesson}.{place}"] = mean
-            tensors[f"{COVARIANCE}{lesson}.{place}"] = covariance
+        for (task, name), (mean, covariance) in self.gaussians.items():
+            index = self.tasks[task].index(name)
+            tensors[f"{MEAN}{task}.{index}"] = mean
+            tensors[f"{COVARIANCE}{task}.{index}"] = covariance
         return {**tensors, ALIGNED: self.aligned.values()}
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
@@ -95,9 +95,9 @@ class SLCALearner(FineTunedLearner):
         self.gaussians = {}
         for name in tensors:
             if name.startswith(MEAN):
-                lesson, place = map(int, name.removeprefix(MEAN).split("."))
-                key = lesson, self.lessons[lesson][place]
-                self.gaussians[key] = tensors[name], tensors[f"{COVARIANCE}{lesson}.{place}"]
+                task, index = map(int, name.removeprefix(MEAN).split("."))
+                key = task, self.tasks[task][index]
+                self.gaussians[key] = tensors[name], tensors[f"{COVARIANCE}{task}.{index}"]
         values = tensors[ALIGNED]
         self.aligned.take(self.head.classes[: len(values)], values)
 
@@ -123,11 +123,11 @@ class _Alignment(Trainable):
         learner, samples = self.learner, self.learner.method.samples
         indices = {name: index for index, name in enumerate(learner.aligned.classes)}
         inputs, targets = [], []
-        for (lesson, name), (mean, _) in learner.gaussians.items():
+        for (task, name), (mean, _) in learner.gaussians.items():
             # The network has gone on since, and the older a mean is, the less it is still there.
-            centre = mean * (0.9 + 0.1 * (lesson + 1) / len(learner.lessons))
+            centre = mean * (0.9 + 0.1 * (task + 1) / len(learner.tasks))
             noise = torch.randn(samples, len(mean), generator=self.generator)
-            inputs.append(centre + noise @ self.factors[lesson, name].T)
+            inputs.append(centre + noise @ self.factors[task, name].T)
             targets.append(torch.full((samples,), indices[name]))
         every, aims = torch.cat(inputs), torch.cat(targets)
         for batch in torch.split(torch.randperm(len(every), generator=self.generator), samples):
@@ -143,7 +143,7 @@ class _Alignment(Trainable):
         return self.learner.diverged(f"in aligning, {what}")
 
 
-def _arrivals(lessons: Sequence[Sequence[str]]) -> list[list[str]]:
+def _arrivals(tasks: Sequence[Sequence[str]]) -> list[list[str]]:
     """The classes that came with each lesson, without lessons that brought none.
 
     >>> _arrivals([["a", "b"], ["a", "b"], ["b", "c"]])
@@ -151,7 +151,7 @@ def _arrivals(lessons: Sequence[Sequence[str]]) -> list[list[str]]:
     """
     seen: set[str] = set()
     found = []
-    for names in lessons:
+    for names in tasks:
         found.append([name for name in names if name not in seen])
         seen.update(names)
     return [names for names in found if names]

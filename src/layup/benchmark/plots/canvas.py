@@ -121,7 +121,7 @@ class Page:
         for row in self.rows:
             self.label_y(row[0], label)
 
-    def name_places(self, names: Sequence[str]) -> None:
+    def name_positions(self, names: Sequence[str]) -> None:
         """Write names below 0, 1, … of each panel: side by side, or upright if they have no room for that."""
         shown = [cut(name) for name in names]
         longest = 0.065 * max(map(len, shown)) + 0.05  # inches
@@ -193,11 +193,11 @@ def grid(lengths: Sequence[int], same_y: bool = False) -> Page:
     figure = blank(width * columns, height * len(lengths))
     rows: list[list[Axes]] = [[] for _ in lengths]
     for number, length in enumerate(lengths):
-        for place in range(length):
+        for position in range(length):
             first = rows[0][0] if same_y and rows[0] else None
-            at = number * columns + place + 1
+            at = number * columns + position + 1
             axes = bare(figure.add_subplot(len(lengths), columns, at, sharey=first))
-            axes.tick_params(labelsize=SMALL, labelleft=place == 0 or not same_y)
+            axes.tick_params(labelsize=SMALL, labelleft=position == 0 or not same_y)
             axes.set_axisbelow(True)
             axes.grid(axis="y", alpha=0.25)
             rows[number].append(axes)
@@ -260,18 +260,18 @@ def key(number: int) -> Line2D:
     return Line2D([], [], **look(number))
 
 
-def line(axes: Axes, number: int, places: ArrayLike, values: ArrayLike) -> None:
+def line(axes: Axes, number: int, positions: ArrayLike, values: ArrayLike) -> None:
     """Draw the line of this number; of many points only some have markers, and the last is one of these."""
     y = np.asarray(values, np.float64)
     step = max(1, -(-len(y) // MARKED))
-    axes.plot(np.asarray(places), y, **look(number), markevery=((len(y) - 1) % step, step))
+    axes.plot(np.asarray(positions), y, **look(number), markevery=((len(y) - 1) % step, step))
 
 
 def shaded_line(
-    axes: Axes, number: int, places: ArrayLike, middle: ArrayLike, low: ArrayLike, high: ArrayLike
+    axes: Axes, number: int, positions: ArrayLike, middle: ArrayLike, low: ArrayLike, high: ArrayLike
 ) -> bool:
     """Draw a line and its shade, neither where they are NaN; whether there is a shade to be seen."""
-    x, y, below, above = (np.asarray(values, np.float64) for values in (places, middle, low, high))
+    x, y, below, above = (np.asarray(values, np.float64) for values in (positions, middle, low, high))
     line(axes, number, x, y)
     known = ~np.isnan(y + below + above)
     colour = look(number)["color"]
@@ -281,9 +281,9 @@ def shaded_line(
 
 def band(axes: Axes, number: int, found: Band, at: Sequence[float] | None = None) -> bool:
     """Draw a line ± its error over 1, 2, … or other places; whether there is a shade to be seen."""
-    places = np.arange(1, len(found.mean) + 1) if at is None else at
+    positions = np.arange(1, len(found.mean) + 1) if at is None else at
     low, high = found.mean - found.error, found.mean + found.error
-    return shaded_line(axes, number, places, found.mean, low, high)
+    return shaded_line(axes, number, positions, found.mean, low, high)
 
 
 def cut(name: str, longest: int = LONGEST) -> str:

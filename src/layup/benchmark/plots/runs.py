@@ -138,7 +138,7 @@ def lines(
     for i, found in enumerate(series.values()):
         band(axes, i, found, at=at)
     axes.set_xscale("log")
-    axes.set_xticks(at, [f"{place:g}" for place in at])
+    axes.set_xticks(at, [f"{position:g}" for position in at])
     axes.set_xticks([], minor=True)
     axes.set_xlabel(x_label)
     axes.set_ylabel(y_label)

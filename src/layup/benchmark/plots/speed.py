@@ -42,20 +42,25 @@ def speedups(path: str | Path, found: Mapping[str, tuple[float, float, float]], 
     figure = blank(7.5, 1.5 + 0.36 * max(len(found), 4))
     axes = bare(figure.add_subplot())
     medians, lows, highs = np.array(list(found.values())).T
-    places = np.arange(len(found))
+    positions = np.arange(len(found))
     colours = [BETTER if median >= 1 else WORSE for median in medians]
     # From 1 on: a bar to the left is slower. Both ways a factor is as long.
-    axes.barh(places, medians - 1, left=1, color=colours, height=0.62)
-    axes.hlines(places, lows, highs, color=INK, linewidth=1.2)
-    for place, median, high in zip(places, medians, np.maximum(highs, 1), strict=True):
+    axes.barh(positions, medians - 1, left=1, color=colours, height=0.62)
+    axes.hlines(positions, lows, highs, color=INK, linewidth=1.2)
+    for position, median, high in zip(positions, medians, np.maximum(highs, 1), strict=True):
         axes.annotate(
-            f"{median:.3g}×", (high, place), xytext=(5, 0), textcoords="offset points", va="center", color=INK
+            f"{median:.3g}×",
+            (high, position),
+            xytext=(5, 0),
+            textcoords="offset points",
+            va="center",
+            color=INK,
         )
     axes.set_xscale("log")
     plain_logarithmic(axes.xaxis)
     axes.set_xlim(min(0.9, 0.8 * lows.min()), 2 * max(highs.max(), 2))
     axes.axvline(1, color=INK, linewidth=0.8)
-    axes.set_yticks(places, [cut(name, 2 * LONGEST) for name in found], parse_math=False)
+    axes.set_yticks(positions, [cut(name, 2 * LONGEST) for name in found], parse_math=False)
     axes.invert_yaxis()
     axes.set_xlabel("times as fast")
     axes.set_axisbelow(True)
@@ -73,8 +78,8 @@ def growth(path: str | Path, rows: Mapping[str, Mapping[str, Trend]]) -> None:
         raise InputError("There is no growth to draw.")
     figure = blank(3.0 * columns, 2.7 * len(rows))
     for number, (what, trends) in enumerate(rows.items()):
-        for place, (name, trend) in enumerate(trends.items(), start=1):
-            axes = bare(figure.add_subplot(len(rows), columns, number * columns + place))
+        for position, (name, trend) in enumerate(trends.items(), start=1):
+            axes = bare(figure.add_subplot(len(rows), columns, number * columns + position))
             colour = SAFE_COLOURS[number % len(SAFE_COLOURS)]
             axes.loglog(trend.at, trend.values, color=colour, marker=MARKERS[number], label="measured")
             fitted = np.array(trend.at[-trend.fitted :])
@@ -89,7 +94,7 @@ def growth(path: str | Path, rows: Mapping[str, Mapping[str, Trend]]) -> None:
             axes.set_ylim(low / spare / 1.5, high * spare * 1.5)
             plain_logarithmic(axes.yaxis)
             axes.set_xlabel(name)
-            axes.set_ylabel(what if place == 1 else "")
+            axes.set_ylabel(what if position == 1 else "")
             axes.grid(alpha=0.25)
             axes.legend(frameon=False, fontsize="small")
     save(figure, path)
