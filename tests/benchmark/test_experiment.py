@@ -468,7 +468,7 @@ def test_a_record_has_all_that_is_needed_to_repeat_it(make, nano):
     truth = [scenario.class_order.index(label) for label in scenario.dataset.test.labels]
     assert values["test"]["truth"] == truth
     assert values["test"]["task"] == [place // 2 for place in truth]
-    right = np.array(values["test"]["answers"]) == truth
+    right = np.array(values["test"]["predictions"]) == truth
     last = [right[np.array(values["test"]["task"]) == task].mean() for task in range(5)]
     assert values["matrix"][-1] == pytest.approx(last)
     assert values["summary"]["average_accuracy"] == pytest.approx(np.mean(last))

@@ -284,10 +284,10 @@ def test_a_dataset_without_domains_has_no_domain_tasks() -> None:
 # Streams
 
 
-@pytest.mark.parametrize("batch", [1, 3, 10, 1000])
-def test_a_stream_gives_each_image_once_and_no_batch_straddles_a_boundary(batch: int) -> None:
+@pytest.mark.parametrize("size", [1, 3, 10, 1000])
+def test_a_stream_gives_each_image_once_and_no_batch_straddles_a_boundary(size: int) -> None:
     dataset = made(6, 7, 1)
-    scenario = online(dataset, 3, batch=batch)
+    scenario = online(dataset, 3, batch=size)
     seen = []
     for task in range(3):
         sizes = []
@@ -296,8 +296,8 @@ def test_a_stream_gives_each_image_once_and_no_batch_straddles_a_boundary(batch:
             assert set(batch.labels) <= set(scenario.tasks[task].classes)
             assert [image.split("/")[2] for image in batch.images] == batch.labels
             seen += batch.images
-        assert sizes[:-1] == [batch] * (len(sizes) - 1)
-        assert 1 <= sizes[-1] <= batch
+        assert sizes[:-1] == [size] * (len(sizes) - 1)
+        assert 1 <= sizes[-1] <= size
     assert sorted(seen) == sorted(dataset.train.images)
 
 
@@ -404,12 +404,12 @@ def test_images_can_be_read_while_they_are_lent_and_not_afterwards() -> None:
     assert (len(lent), len(part), len(parts_part)) == (4, 3, 2)
 
 
-@pytest.mark.parametrize("batch", [None, 2])
+@pytest.mark.parametrize("size", [None, 2])
 def test_each_batch_is_over_when_the_next_one_begins_even_for_a_learner_that_kept_it(
-    batch: int | None,
+    size: int | None,
 ) -> None:
     dataset = made(4, 3, 1)
-    scenario = class_incremental(dataset, 2) if batch is None else online(dataset, 2, batch=batch)
+    scenario = class_incremental(dataset, 2) if size is None else online(dataset, 2, batch=size)
     kept: list[Any] = []
     for task in range(2):
         for batch in scenario.batches(task):

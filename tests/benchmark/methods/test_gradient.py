@@ -270,7 +270,7 @@ def test_a_batch_begun_is_no_learner(setup, steps, tmp_path):
     steps.stop = 3
     with pytest.raises(Interrupted):
         learned(method, replace(setup, scratch=scratch), FIRST)
-    with pytest.raises(StorageError, match="is a file of kind 'lesson', not 'learner'"):
+    with pytest.raises(StorageError, match="is a file of kind 'task', not 'learner'"):
         method.resume(setup, scratch)
 
 
@@ -471,7 +471,7 @@ def test_embeddings_of_a_batch_that_was_broken_off_are_not_taken_for_those_of_th
 @every_method
 def test_a_learner_that_knows_nothing_has_no_predictions(method, setup):
     with pytest.raises(InputError, match="knows no class"):
-        method.begin(setup).predictions(TEST)
+        method.begin(setup).predict(TEST)
 
 
 @every_method

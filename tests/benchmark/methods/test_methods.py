@@ -218,7 +218,7 @@ def test_lambda_cannot_be_searched_on_a_stream(setup):
 @pytest.mark.parametrize(("name", "without"), [("adam", "nmc"), ("aper", "nmc"), ("adam+layup", "layup")])
 @pytest.mark.parametrize("setting", ["cil", "dil", "ocl"])
 def test_what_reads_a_network_before_and_after_a_session_needs_one(setup, setting, name, without):
-    for act in ("settled", "begin"):
+    for act in ("resolved", "begin"):
         with pytest.raises(InputError, match=rf"without a tuned network it would be '{without}'") as refusal:
             getattr(method_from(name, {}), act)(replace(setup, setting=setting))
     assert ("a stream does not allow" in str(refusal.value)) == (setting == "ocl")

@@ -203,10 +203,10 @@ def test_passes_count_as_what_they_are(backbone, pixels):
 
 def test_prompt_tokens_share_the_place_of_the_class_token(backbone):
     network = PromptedTransformer(backbone, "l2p")
-    assert torch.equal(network.token_place, backbone.network.pos_embed[0, 0])
-    assert not network.token_place.requires_grad
+    assert torch.equal(network.token_position, backbone.network.pos_embed[0, 0])
+    assert not network.token_position.requires_grad
     for kind in ("no place for the class", "no places"):
-        assert torch.equal(PromptedTransformer(made(PLAIN[kind]), "l2p").token_place, torch.zeros(24))
+        assert torch.equal(PromptedTransformer(made(PLAIN[kind]), "l2p").token_position, torch.zeros(24))
 
 
 UNFIT = {
