@@ -21,7 +21,7 @@ class SequentialLearner(FineTunedLearner):
 
 @dataclass(frozen=True)
 class SequentialMethod(GradientMethod):
-    """Fine-tune the whole network on one task after the other: the lower bound, with nothing against forgetting.
+    """Fine-tune the whole network on one task after the other, with nothing against forgetting.
 
     Minimises the cross-entropy of softmax(W f_θ(x) + b) over all classes seen so far, on the images of the
     current task alone, by SGD with momentum; on a stream, by Adam in one pass, as in the paper's Table 3.
