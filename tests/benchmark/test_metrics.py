@@ -118,7 +118,7 @@ def test_the_summary_names_each_number() -> None:
     assert found["sample_weighted_accuracy"] == found["sample_weighted_over_all_tasks"] == pytest.approx(0.33)
     assert found["mean_of_average_accuracy_curve"] == pytest.approx(2.2 / 3)
     assert found["mean_of_sample_weighted_curve"] == pytest.approx((1.0 + 0.65 + 0.33) / 3)
-    assert found["mean_of_all_tasks_curve"] is None  # nobody asked of classes not learned yet
+    assert found["mean_of_all_tasks_curve"] is None  # classes not learned yet are not tested
     assert found["forgetting"] == pytest.approx(0.15)
     assert found["backward_transfer"] == pytest.approx(-0.15)
     assert summary(DIL, SIZES)["mean_of_all_tasks_curve"] == pytest.approx((1.3 / 3 + 1.4 / 3 + 0.6) / 3)
@@ -274,7 +274,7 @@ def test_the_bootstrap_agrees_with_resampling_images(by_image: bool) -> None:
 
 
 def test_pairing_makes_the_error_smaller_where_runs_agree() -> None:
-    """Two runs that answer alike but for five images differ surely, however hard the images are."""
+    """Two runs that differ in the predictions of five images only differ surely, however hard the images are."""
     rng = np.random.default_rng(1)
     a = rng.random(400) < 0.5
     b = a.copy()
