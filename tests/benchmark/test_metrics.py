@@ -274,7 +274,7 @@ def test_the_bootstrap_agrees_with_resampling_images(by_image: bool) -> None:
 
 
 def test_pairing_makes_the_error_smaller_where_runs_agree() -> None:
-    """Two runs that differ in the predictions of five images only differ surely, however hard the images are."""
+    """Two runs that differ only in five images differ surely, however hard the images are."""
     rng = np.random.default_rng(1)
     a = rng.random(400) < 0.5
     b = a.copy()
