@@ -298,7 +298,7 @@ def test_the_bootstrap_of_what_cannot_be_is_refused() -> None:
         bootstrap([0.5, 1.0], [0, 0])
     with pytest.raises(InputError, match="at least one image"):
         bootstrap([], [])
-    with pytest.raises(InputError, match="no pairs"):
+    with pytest.raises(InputError, match="are not pairs"):
         paired_bootstrap(A, A[:2], STRATA)
     with pytest.raises(InputError, match="needs its task"):
         bootstrap(A, STRATA[:2])

@@ -284,10 +284,10 @@ def test_a_dataset_without_domains_has_no_domain_tasks() -> None:
 # Streams
 
 
-@pytest.mark.parametrize("batch", [1, 3, 10, 1000])
-def test_a_stream_gives_each_image_once_and_no_batch_straddles_a_boundary(batch: int) -> None:
+@pytest.mark.parametrize("size", [1, 3, 10, 1000])
+def test_a_stream_gives_each_image_once_and_no_batch_straddles_a_boundary(size: int) -> None:
     dataset = made(6, 7, 1)
-    scenario = online(dataset, 3, batch=batch)
+    scenario = online(dataset, 3, batch=size)
     seen = []
     for task in range(3):
         sizes = []
@@ -296,8 +296,8 @@ def test_a_stream_gives_each_image_once_and_no_batch_straddles_a_boundary(batch:
             assert set(batch.labels) <= set(scenario.tasks[task].classes)
             assert [image.split("/")[2] for image in batch.images] == batch.labels
             seen += batch.images
-        assert sizes[:-1] == [batch] * (len(sizes) - 1)
-        assert 1 <= sizes[-1] <= batch
+        assert sizes[:-1] == [size] * (len(sizes) - 1)
+        assert 1 <= sizes[-1] <= size
     assert sorted(seen) == sorted(dataset.train.images)
 
 
