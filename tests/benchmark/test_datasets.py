@@ -407,7 +407,7 @@ def test_a_folder_of_another_name_counts_only_when_pointed_at(tmp_path):
     assert source_of("cub200").locate(tmp_path, by_name=True) is None
 
 
-def test_a_folder_of_its_name_comes_before_what_lies_beside_it(tmp_path):
+def test_a_folder_of_its_name_comes_before_what_lies_next_to_it(tmp_path):
     tree(tmp_path)
     root = put(tmp_path / "imagenet-r", "n01/art_1.jpg", "n01/art_2.jpg")
     lists(tmp_path, ["n01/art_1.jpg"], ["n01/art_2.jpg"])

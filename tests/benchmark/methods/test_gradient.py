@@ -471,7 +471,7 @@ def test_embeddings_of_a_batch_that_was_broken_off_are_not_taken_for_those_of_th
 @every_method
 def test_a_learner_that_knows_nothing_has_no_predictions(method, setup):
     with pytest.raises(InputError, match="knows no class"):
-        method.begin(setup).predictions(TEST)
+        method.begin(setup).predict(TEST)
 
 
 @every_method

@@ -110,7 +110,7 @@ def test_without_prompts_it_is_the_backbone(kind, pixels):
     assert gradient.flatten(1).any(dim=1).tolist() == [False, False, True, False, False]
 
 
-def test_prefixes_are_keys_and_values_beside_the_others(backbone, pixels):
+def test_prefixes_are_additional_keys_and_values(backbone, pixels):
     torch.manual_seed(0)
     prefixes = {block: torch.randn(5, 2, length, WIDTH) for block, length in ((0, 3), (3, 1), (4, 6))}
     found = PromptedTransformer(backbone, "l2p").embed(pixels, prefixes)
@@ -201,12 +201,12 @@ def test_passes_count_as_what_they_are(backbone, pixels):
             assert backbone.passes == (Passes(training=5) if training else Passes(reading=5))
 
 
-def test_prompt_tokens_share_the_place_of_the_class_token(backbone):
+def test_prompt_tokens_share_the_position_of_the_class_token(backbone):
     network = PromptedTransformer(backbone, "l2p")
-    assert torch.equal(network.token_place, backbone.network.pos_embed[0, 0])
-    assert not network.token_place.requires_grad
+    assert torch.equal(network.token_position, backbone.network.pos_embed[0, 0])
+    assert not network.token_position.requires_grad
     for kind in ("no position for the class", "no positions"):
-        assert torch.equal(PromptedTransformer(made(PLAIN[kind]), "l2p").token_place, torch.zeros(24))
+        assert torch.equal(PromptedTransformer(made(PLAIN[kind]), "l2p").token_position, torch.zeros(24))
 
 
 UNFIT = {
