@@ -87,7 +87,7 @@ def look(model: ImageModel, image: bool, chance: Random) -> None:
     if not model.classes_:
         return
     for name, value in model.classifier_.in_force().items():
-        require(type(value) is float and 0 <= value < np.inf, f"{name} is no number ≥ 0", value)
+        require(type(value) is float and 0 <= value < np.inf, f"{name} is not a number ≥ 0", value)
     vector = np.random.default_rng(chance.getrandbits(32)).normal(size=(2, model.statistics_.dim))
     scores = model.classifier_.scores(vector)
     require(bool(np.isfinite(scores).all()), "scores of a vector are not finite")
