@@ -306,11 +306,11 @@ def test_a_damaged_cache_is_no_obstacle(nano, own_cache, caplog):
 EXTRACT = """
 import sys
 import torch
-from photos import lesson
+from photos import batch
 from layup.backbones import load_backbone
 from layup.features.extract import Extractor
 torch.set_num_threads(1)
-images, _ = lesson({digit: 30 for digit in range(8)})
+images, _ = batch({digit: 30 for digit in range(8)})
 for part in Extractor(load_backbone("vit-nano")).stream(images):
     print(len(part.rows), flush=True)
 """

@@ -409,11 +409,8 @@ def _loaded(
     path: Path, weights: Path | None, allow_backbone: bool, no_cache: bool, workers: int | None
 ) -> ImageModel:
     """The model in a file, with the options of the command."""
-    from layup.adapters import ADAPTERS
     from layup.model import load
 
-    if allow_backbone:
-        list(ADAPTERS)  # a file may then name adapters of plug-ins, too
     return load(path, weights=weights, allow_backbone=allow_backbone, cache=not no_cache, workers=workers)
 
 
