@@ -1,4 +1,4 @@
-"""`layup bench` as people type it."""
+"""`layup bench` on the command line."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_one_measurement_is_printed_and_saved(ok, tmp_path):
     ids=["full", "quick", "another network"],
 )
 def test_all_of_it(ok, monkeypatch, tmp_path, quick, expected):
-    asked = {}
+    measured = {}
     real = search.measure(32, 10, 1, cases=search.CASES[:1])
     stream = [streaming.StreamRow(32, 10, 100, 1.0, RATIO, 1e-16, 1.0)]
     along = {
@@ -81,12 +81,12 @@ def test_all_of_it(ok, monkeypatch, tmp_path, quick, expected):
     ):
 
         def measure(*given, name=name, rows=rows, **named):
-            asked[name] = (*given, *named.values())
+            measured[name] = (*given, *named.values())
             return rows
 
         monkeypatch.setattr(module, "measure", measure)
     result = ok("bench", *quick, "--save", tmp_path)
-    assert asked == expected
+    assert measured == expected
     assert {path.name for path in tmp_path.iterdir()} == {
         f"{name}.{ending}" for name in expected for ending in ("json", "png")
     }

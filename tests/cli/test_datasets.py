@@ -1,4 +1,4 @@
-"""`layup datasets`: what people type, and what they read."""
+"""`layup datasets` on the command line."""
 
 from __future__ import annotations
 

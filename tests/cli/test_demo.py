@@ -29,10 +29,10 @@ def nano():
 def small(tasks=5, train=6):
     """A few images of each digit to learn, and half of those to test."""
     digits = load_dataset("digits")
-    places = np.concatenate(
+    indices = np.concatenate(
         [np.flatnonzero(np.array(digits.test.labels) == name)[: train // 2] for name in digits.classes]
     )
-    part = Part([digits.test.images[i] for i in places], [digits.test.labels[i] for i in places])
+    part = Part([digits.test.images[i] for i in indices], [digits.test.labels[i] for i in indices])
     scenario = class_incremental(replace(digits, test=part), shuffled=False, per_class=train)
     return replace(scenario, tasks=scenario.tasks[:tasks])
 
@@ -71,12 +71,12 @@ def test_the_tasks_are_those_of_the_scenario():
     scenario = digits_scenario()
     for task, plain in zip(scenario.tasks, digits_tasks(), strict=True):
         assert list(task.classes) == plain.classes
-        for part, places, half in (
+        for part, indices, half in (
             (scenario.dataset.train, task.train, plain.train),
             (scenario.dataset.test, task.test, plain.test),
         ):
-            np.testing.assert_array_equal([part.images[i] for i in places], half[0])
-            assert [part.labels[i] for i in places] == half[1]
+            np.testing.assert_array_equal([part.images[i] for i in indices], half[0])
+            assert [part.labels[i] for i in indices] == half[1]
 
 
 # The run

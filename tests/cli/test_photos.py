@@ -1,4 +1,4 @@
-"""The whole command line on real, small images: what people type, what they read, and what goes wrong."""
+"""The whole command line on real, small images: what it prints, and what can go wrong."""
 
 from __future__ import annotations
 
@@ -145,15 +145,17 @@ def test_predict_as_json_and_as_csv(here, ok):
     paths = sorted(Path("test").rglob("*.png"))
     model = load("m.layup")
     scores = model.scores(paths)
-    assert [set(answer) for answer in predictions] == [{"path", "label", "scores"}] * 9
-    assert [answer["path"] for answer in predictions] == [str(path) for path in paths]
-    assert [answer["label"] for answer in predictions] == model.predict(paths).tolist()
-    for answer, row in zip(predictions, scores, strict=True):
-        assert list(answer["scores"]) == model.classes_
-        np.testing.assert_allclose(list(answer["scores"].values()), row, atol=1e-9)
+    assert [set(prediction) for prediction in predictions] == [{"path", "label", "scores"}] * 9
+    assert [prediction["path"] for prediction in predictions] == [str(path) for path in paths]
+    assert [prediction["label"] for prediction in predictions] == model.predict(paths).tolist()
+    for prediction, row in zip(predictions, scores, strict=True):
+        assert list(prediction["scores"]) == model.classes_
+        np.testing.assert_allclose(list(prediction["scores"].values()), row, atol=1e-9)
     head, *rows = csv.reader(io.StringIO(ok("predict", "m.layup", "test", "--csv").out))
     assert head == ["path", "label", *(f"score:{label}" for label in model.classes_)]
-    assert [row[:2] for row in rows] == [[answer["path"], answer["label"]] for answer in predictions]
+    assert [row[:2] for row in rows] == [
+        [prediction["path"], prediction["label"]] for prediction in predictions
+    ]
     np.testing.assert_allclose([[float(score) for score in row[2:]] for row in rows], scores, atol=1e-9)
 
 
@@ -187,7 +189,9 @@ def test_names_of_all_kinds(here, ok):
     assert set(counts_in(target)) == {"[bold]red", "käse 日本", "a,b\"c'd", "$\\x $"}
     assert "[bold]red/[/x] é.png" in ok("predict", target, "odd").out
     predictions = json.loads(ok("predict", target, "odd", "--json").out)
-    assert {answer["path"] for answer in predictions} == {str(path) for path in Path("odd").rglob("*.png")}
+    assert {prediction["path"] for prediction in predictions} == {
+        str(path) for path in Path("odd").rglob("*.png")
+    }
     assert "[bold]red" in ok("info", target).out
     both = target.with_name("[red]both.layup")
     assert str(both) in ok("merge", target, "m.layup", "--to", both).out.replace("\n", "")
@@ -384,7 +388,7 @@ def test_bad_photos_are_skipped_and_named(here, ok, refused):
 
 
 def bad_entries(folder):
-    """A folder of photos among which is everything that is no photo, by what is said of it."""
+    """A folder of photos with everything that is not a photo, by what is said of it."""
     here = folder / name(2)
     (here / "a").symlink_to("b")
     (here / "b").symlink_to("a")
@@ -433,8 +437,8 @@ def test_photos_whose_names_are_not_utf8_are_predictioned(here, ok, monkeypatch)
     shutil.copy(here / "first" / name(0) / "000.png", photo)
     done = ok("predict", "m.layup", "odd")
     assert r"odd/=caf\udce9\n\x1b[2J.png" in done.out
-    (answer,) = json.loads(ok("predict", "m.layup", "odd", "--json").out)
-    assert os.fsencode(answer["path"]) == b"odd/=caf\xe9\n\x1b[2J.png"
+    (prediction,) = json.loads(ok("predict", "m.layup", "odd", "--json").out)
+    assert os.fsencode(prediction["path"]) == b"odd/=caf\xe9\n\x1b[2J.png"
     monkeypatch.chdir(photo.parent)
     printed = ok("predict", "../m.layup", photo.name, "--csv").out
     _, row = csv.reader(io.StringIO(printed))
@@ -444,13 +448,15 @@ def test_photos_whose_names_are_not_utf8_are_predictioned(here, ok, monkeypatch)
 
 def test_folders_by_any_name(here, ok, monkeypatch):
     (here / "link").symlink_to("first")
-    expected = [answer["label"] for answer in json.loads(ok("predict", "m.layup", "first", "--json").out)]
+    expected = [
+        prediction["label"] for prediction in json.loads(ok("predict", "m.layup", "first", "--json").out)
+    ]
     assert len(expected) == 9
     monkeypatch.chdir(here / "first")
     for folder in (".", "../first", "../link", "../link/.", here / "link", "../second/../first"):
         predictions = json.loads(ok("predict", "../m.layup", folder, "--json").out)
-        assert [answer["label"] for answer in predictions] == expected
-        assert all(Path(answer["path"]).exists() for answer in predictions)
+        assert [prediction["label"] for prediction in predictions] == expected
+        assert all(Path(prediction["path"]).exists() for prediction in predictions)
         ok("evaluate", "../m.layup", folder)
 
 
@@ -541,7 +547,7 @@ def test_an_old_model_keeps_its_ways(here, refused, options, says):
 
 @pytest.mark.parametrize("backbone", ["test_vit.r160_in1k", "test_vit"])
 def test_the_same_command_twice(here, ok, backbone):
-    """Relative paths are how people name files, and timm's names without a tag have one by default."""
+    """Relative paths are common, and timm's names without a tag have one by default."""
     import layup.compat  # noqa: F401, I001 - first, as everywhere
     import timm
     from safetensors.torch import save_file
@@ -555,7 +561,7 @@ def test_the_same_command_twice(here, ok, backbone):
 
 
 def damaged(folder):
-    """Files that are no models, with what is said of them."""
+    """Files that are not models, with what is said of them."""
     whole = (folder / "m.layup").read_bytes()
     middle = len(whole) // 2
     yield "missing.layup", None, "No such file"
@@ -866,10 +872,10 @@ class Learner:
 
 
 def files_of(model):
-    """The model and whatever lies beside it, as far as one can see from outside; not its lock."""
-    beside = [file for file in model.parent.glob(f"*{model.name}*") if file.suffix != ".lock"]
+    """The model and the files next to it, as seen from outside; not its lock."""
+    others = [file for file in model.parent.glob(f"*{model.name}*") if file.suffix != ".lock"]
     with contextlib.suppress(FileNotFoundError):  # gone between the listing and the look
-        return {file.name: (file.stat().st_size, file.stat().st_mtime_ns) for file in beside}
+        return {file.name: (file.stat().st_size, file.stat().st_mtime_ns) for file in others}
     return {}
 
 

@@ -1,4 +1,4 @@
-"""`layup reproduce` as people type it: items, forecasts, pages, and a sentence for what cannot be."""
+"""`layup reproduce` on the command line: items, forecasts, pages, and errors."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def test_without_a_name_it_lists_what_there_is(ok):
     assert all(name in listed for name in (*ITEMS, "claims", "all"))
 
 
-def test_an_item_is_run_once_and_shown_beside_the_paper(ok, here, shelf):
-    asked = ("reproduce", "figure2", "--quick", "--data", shelf / "data")
-    first = ok(*asked)
+def test_an_item_is_run_once_and_shown_next_to_the_paper(ok, here, shelf):
+    command = ("reproduce", "figure2", "--quick", "--data", shelf / "data")
+    first = ok(*command)
     assert "ridge, bundled, layer 1 … 17" in first.err
     assert "ridge, vit-nano, layer 1 … 12" in first.err
     assert first.err.count("finished") == 2
@@ -48,7 +48,7 @@ def test_an_item_is_run_once_and_shown_beside_the_paper(ok, here, shelf):
         assert (here / f"reproduction/figures/figure2.{ending}").stat().st_size > 10_000
     assert len(list((here / "results").glob("*.json"))) == 17 + 12
     written = text.read_text()
-    again = ok(*asked)
+    again = ok(*command)
     assert again.err.count("finished before") == 2
     assert text.read_text() == written
 

@@ -1,4 +1,4 @@
-"""`layup compare` and `layup plot` on records that were made up: what people type, read, and get wrong."""
+"""`layup compare` and `layup plot` on synthetic records: what they print, and errors."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_one_run_has_the_error_of_its_test_images_and_says_so(tmp_path, ok):
     done = ok("compare", folder)
     (row,) = rows(done.out)
     assert re.fullmatch(r"0\.\d{3} ± 0\.\d{3}ᵇ", row[2])
-    assert re.fullmatch(r"0\.\d{3}", row[3])  # what was answered before the end is not in a record
+    assert re.fullmatch(r"0\.\d{3}", row[3])  # earlier predictions are not in a record
     assert "over its test images, by bootstrap" in done.out
     assert "over seeds" not in done.out
 

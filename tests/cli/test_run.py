@@ -1,4 +1,4 @@
-"""`layup run` as people type it: the table, the records, and a sentence for everything that cannot be."""
+"""`layup run` on the command line: the table, the records, and an error for every impossible request."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def quick(run):
 
 @pytest.fixture
 def batches(monkeypatch):
-    """How many lessons were learned."""
+    """How many batches were learned."""
     seen = []
     original = ModelLearner.learn
     monkeypatch.setattr(ModelLearner, "learn", lambda self, *given: (seen.append(1), original(self, *given)))

@@ -160,9 +160,9 @@ def test_the_oracle_is_right(history, new, seed):
     past = before if history else None
     expected = slow.best(slow.search(past, x.astype(np.float64), y))
     assert found.best == expected
-    asked, _ = population.batch(200, range(5), seed=3)
+    rows, _ = population.batch(200, range(5), seed=3)
     labels, weights = slow.classifier(*joined(before, (x, y)), expected)
-    assert found.predict(asked).tolist() == slow.predict(labels, weights, asked)
+    assert found.predict(rows).tolist() == slow.predict(labels, weights, rows)
 
 
 # λ search and task update
@@ -276,13 +276,13 @@ def test_the_sweep_of_another_network_has_a_file_of_its_own():
 
 
 def test_a_sweep_ends_at_the_networks_first_layer(monkeypatch):
-    asked = {}
-    monkeypatch.setattr(sweep, "measured", lambda *given: asked.update(depths=given[2]))
+    given_to = {}
+    monkeypatch.setattr(sweep, "measured", lambda *given: given_to.update(depths=given[2]))
     sweep.measure(pairs=1, per_class=2)
-    assert asked == {"depths": [*range(1, 13)]}
+    assert given_to == {"depths": [*range(1, 13)]}
     monkeypatch.setattr(sweep, "DEPTHS", (2, 12, 13))
     sweep.measure(pairs=1, per_class=2)
-    assert asked == {"depths": [2, 12]}
+    assert given_to == {"depths": [2, 12]}
 
 
 def test_the_twin_of_images_cannot_be_saved(backbone, tmp_path):
@@ -340,15 +340,15 @@ def test_one_thing_grows_at_a_time_and_lambda_can_be_searched(dim, classes):
 
 
 def test_growth_is_measured_point_by_point(monkeypatch):
-    asked = []
+    measured = []
 
     def pretend(size):
-        asked.append(size)
+        measured.append(size)
         return Point(size, 1e-6 * size.dim**3 * size.tasks, 8 * size.dim**2 + 4 * size.samples * size.dim)
 
     monkeypatch.setattr(growth, "measured_apart", pretend)
     rows = {row.axis: row for row in growth.measure(dim=512, classes=40, repeats=2)}
-    assert len(asked) == 2 * sum(len(row.sizes) for row in rows.values())
+    assert len(measured) == 2 * sum(len(row.sizes) for row in rows.values())
     assert rows["dim"].time_slope == pytest.approx(3.0)
     assert rows["tasks"].time_slope == pytest.approx(1.0)
     assert (rows["tasks"].ends_at, rows["classes"].ends_at) == (None, None)

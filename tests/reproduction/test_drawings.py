@@ -311,7 +311,7 @@ def test_bars_start_at_zero(drawn):
     assert figure.get_suptitle() == "Two classifiers"
     intervals = [segment[:, 1].tolist() for found in axes.collections for segment in found.get_segments()]
     assert intervals[1] == pytest.approx([0.11, 0.15])
-    # in a group, the bars stand beside one another
+    # in a group, the bars are next to each other
     edges = sorted((bar.get_x(), bar.get_x() + bar.get_width()) for bar in axes.patches)
     assert all(end < start for (_, end), (start, _) in pairwise(edges))
 

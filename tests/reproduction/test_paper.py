@@ -144,7 +144,7 @@ def test_the_paper_says_these_numbers(item: str, tex: str):
 
 
 def test_sentences_are_our_own(tex: str):
-    """No six words in a row are the paper's; names and numbers are no words."""
+    """No six words in a row are the paper's; names and numbers are not words."""
 
     def runs(text: str) -> set[tuple[str, ...]]:
         words = re.findall(r"[^\W\d_][\w+/-]*", TOKENS.sub(" ", text).lower())

@@ -437,9 +437,9 @@ def test_nmc_is_compared_between_settings_prediction_by_prediction(runner):
     kind = ITEMS["table3"].kind
     assert isinstance(kind, BestOf)
     alike = results_of(runner, "table3")
-    assert "all answers are equal in 2 of 2" in " ".join(kind.show(alike).tables[0].notes)
+    assert "all predictions are equal in 2 of 2" in " ".join(kind.show(alike).tables[0].notes)
     other = results_of(runner, "table3", lambda c, spec: 0.7 if spec.setting == "cil" else 0.4)
-    assert "all answers are equal in 0 of 2" in " ".join(kind.show(other).tables[0].notes)
+    assert "all predictions are equal in 0 of 2" in " ".join(kind.show(other).tables[0].notes)
 
 
 def test_nmc_really_predictions_alike_in_both_settings(runner):
