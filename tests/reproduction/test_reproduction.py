@@ -329,7 +329,7 @@ def cells_of(shown, label):
     return dict(zip(shown.tables[0].columns, line.cells, strict=True))
 
 
-def test_the_best_by_test_stands_beside_the_one_chosen_on_held_out_images(runner):
+def test_the_best_by_test_is_next_to_the_one_chosen_on_held_out_images(runner):
     def skill(column, spec):
         return 0.95 if spec.adapter == "vpt" and spec.network == "IN1K" else 0.6
 
@@ -397,7 +397,7 @@ def test_data_of_another_size_than_the_papers_are_named(tmp_path):
     assert any("24 training and 24 test images" in text for text in introduction(Results(runner, {})))
 
 
-def test_numbers_stand_beside_the_papers_where_it_is_the_same_experiment(runner, tmp_path):
+def test_numbers_are_next_to_the_papers_if_it_is_the_same_experiment(runner, tmp_path):
     own = Column("CIFAR", "digits", "cil", (4, 6))
     config = tiny_config(columns=(own,), like_paper=True)
     results = results_of(Runner(config, tmp_path, QUIET), "table1", lambda c, s: 0.9)
