@@ -127,7 +127,7 @@ def test_only_square_matrices_have_a_triangle(shape: tuple[int, ...]) -> None:
 
 def test_packed_values_of_the_wrong_number_are_refused() -> None:
     with pytest.raises(
-        InputError, match=r"shape \(5,\) are no triangle of a 3 × 3 matrix, which has 6 values"
+        InputError, match=r"shape \(5,\) are not a triangle of a 3 × 3 matrix, which has 6 values"
     ):
         Triangle.from_packed(np.zeros(5), 3)
 
