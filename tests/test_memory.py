@@ -118,5 +118,5 @@ def test_what_does_not_fit_is_refused_in_a_sentence_that_says_what_would(system:
         "This lesson would take about 6.0 GB of memory, 5.0 GB of it for λ search, and 1.0 GB are free. "
         "What would fit: k = 3, or precision = float32."
     )
-    with pytest.raises(NotEnoughMemoryError, match=r"Use a machine that has more\.$"):
+    with pytest.raises(NotEnoughMemoryError, match=r"Use a machine with more memory\.$"):
         require(Forecast({"G": 2 * GB}), "This run")

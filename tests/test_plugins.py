@@ -279,7 +279,7 @@ def test_what_is_built_in_cannot_be_replaced(folder: Path, caplog: pytest.LogCap
         (record,) = caplog.records
         assert record.getMessage() == (
             f"The {registry.kind} {name!r} of the installed package 'sick-{registry.kind}' is left out: "
-            "layup has one of that name itself."
+            "layup itself has one of that name."
         )
 
 

@@ -226,7 +226,7 @@ def test_without_any_class_there_is_nothing_to_predict(model: Any) -> None:
         clone(model).revert([[1.0, 2.0]], ["a"])
     model = clone(model).partial_fit(np.eye(2), ["a", "b"], classes=["a", "z"])
     model.revert(np.eye(2), ["a", "b"])
-    with pytest.raises(InputError, match="no class to predict"):
+    with pytest.raises(InputError, match="Cannot predict: no class was learned"):
         model.predict([[1.0, 2.0]])
     assert model.partial_fit(np.eye(2), ["a", "b"]).predict(np.eye(2)).tolist() == ["a", "b"]
 

@@ -690,7 +690,7 @@ def state_of_three_classes() -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 FORGERIES: dict[str, tuple[str, Any]] = {
-    "two layers of one name": ("one name", lambda h, a: h["layers"][1].__setitem__(0, "a")),
+    "two layers of one name": ("have the same name", lambda h, a: h["layers"][1].__setitem__(0, "a")),
     "a label too many": ("4 labels but 3 counts", lambda h, a: h["labels"].append("zebra")),
     "labels out of order": ("labels", lambda h, a: h["labels"].reverse()),
     "a label twice": ("labels", lambda h, a: h["labels"].__setitem__(1, h["labels"][0])),
@@ -701,7 +701,7 @@ FORGERIES: dict[str, tuple[str, Any]] = {
     "a count of nothing": ("counts", lambda h, a: h["counts"].__setitem__(0, 0)),
     "no array": ("no array 'gram'", lambda h, a: a.pop("gram")),
     "whole numbers": ("int64 of shape", lambda h, a: a.update(gram=a["gram"].astype(np.int64))),
-    "another shape": ("not of floats in shape", lambda h, a: a.update(prototypes=a["prototypes"][:, 1:])),
+    "another shape": ("not floats of shape", lambda h, a: a.update(prototypes=a["prototypes"][:, 1:])),
     "two types": ("different types", lambda h, a: a.update(gram=a["gram"].astype(np.float32))),
     "no number": ("'gram' holds NaN", lambda h, a: a["gram"].__setitem__(3, np.nan)),
     "an endless number": ("'prototypes' holds NaN or inf", lambda h, a: a["prototypes"].fill(np.inf)),

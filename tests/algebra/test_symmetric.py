@@ -121,7 +121,7 @@ def test_packing_is_bit_exact(dim: int, seed: int) -> None:
 
 @pytest.mark.parametrize("shape", [(3,), (2, 3), (2, 2, 2)])
 def test_only_square_matrices_have_a_triangle(shape: tuple[int, ...]) -> None:
-    with pytest.raises(InputError, match="give a square matrix"):
+    with pytest.raises(InputError, match="Give a square matrix"):
         Triangle.of(np.zeros(shape))
 
 

@@ -434,7 +434,7 @@ def test_a_refused_configuration_changes_nothing(make, lam):
 def test_labels_are_texts(make, labels):
     model = make(FIRST)
     before = snapshot(model)
-    with pytest.raises(InputError, match="Labels are texts"):
+    with pytest.raises(InputError, match="Labels must be non-empty strings"):
         model.learn(digits(0, 2), labels)
     assert_unchanged(model, before)
 
@@ -538,7 +538,7 @@ def test_images_that_are_made_when_asked_for_are_not_all_held(make):
 def test_what_has_no_order_is_refused(make, unordered):
     model = make(FIRST)
     for images, labels in ((unordered, ["cat"]), (["a.png"], unordered)):
-        with pytest.raises(InputError, match=rf"no {type(unordered).__name__}.*order"):
+        with pytest.raises(InputError, match=rf"not a {type(unordered).__name__}.*order"):
             model.learn(images, labels)
     with pytest.raises(InputError, match="order"):
         model.predict(unordered)
@@ -1349,7 +1349,7 @@ def test_a_backbone_that_was_tuned_is_not_tuned_again(nano):
 def test_a_model_that_is_yet_to_be_tuned_cannot_be_merged(make):
     due = make(adapter=BRIEF)
     for one, other in ((due, make(FIRST)), (make(FIRST), due)):
-        with pytest.raises(InputError, match="cannot be merged before its first batch"):
+        with pytest.raises(InputError, match="cannot be merged before it has learned its first batch"):
             one.merge(other)
 
 
@@ -1386,7 +1386,7 @@ def test_a_batch_that_would_not_fit_is_refused_before_an_image_is_read(nano, set
 
 def test_what_cannot_be_chosen_is_not_advised(nano, monkeypatch):
     monkeypatch.setattr(memory, "available", lambda: 1000)
-    with pytest.raises(NotEnoughMemoryError, match="Use a machine that has more") as caught:
+    with pytest.raises(NotEnoughMemoryError, match="Use a machine with more memory") as caught:
         NMC(nano).learn(Unread(9), ["a"] * 9)
     assert "k =" not in str(caught.value)
 

@@ -592,8 +592,8 @@ def require_finite(*sums: Floats) -> None:
     """Refuse sums that are not finite numbers: they cannot be solved."""
     if not all(np.isfinite(each).all() for each in sums):
         raise InputError(
-            "These sums cannot be solved: they hold NaN or infinity, or are too large. Learn them again, "
-            "from features of ordinary size."
+            "These sums are not finite numbers: they hold NaN or infinity, or are too large. Learn them "
+            "again, from features of ordinary size."
         )
 
 

@@ -190,7 +190,7 @@ def spec_from(values: Any, name: str = "features") -> FeatureSpec:
 
     >>> spec_from({"kind": "last layers", "k": 0})
     Traceback (most recent call last):
-    ValueError: features.k is 0, and not a whole number from 1 to 9223372036854775807
+    ValueError: features.k is 0, not a whole number from 1 to 9223372036854775807
     """
     schema.require(values, FIELDS, name)
     kind = values.get("kind")

@@ -45,7 +45,7 @@ READING_TUNED = 2
 ENGINES = ("eager", "folded", "onnx")
 PIXELS = whole(1, 2**16)
 SIZE = listed(PIXELS, 2)
-SOURCE = Rule(f"{LABEL.words}, nor too long", lambda value: LABEL.holds(value) and len(value) <= 4096)
+SOURCE = Rule(f"{LABEL.words}, not too long", lambda value: LABEL.holds(value) and len(value) <= 4096)
 SPEC: Shape = {"name": SOURCE, "weights": TEXT.or_none(), "input_size": (PIXELS | SIZE).or_none()}
 SETTING = TEXT.or_none() | NUMBER | TRUTH
 EPOCH: Shape = {"loss": NUMBER, "accuracy": AMOUNT.or_none()}
