@@ -329,7 +329,7 @@ def test_the_base_stays_as_it_is(network: str, adapter: str) -> None:
 def test_what_does_not_fit_is_refused_with_what_does(network: str, adapter: str) -> None:
     why = {
         "adaptformer": r"does not know how 'blocks.0', a timm.models.beit.Block, uses its MLP. Use 'ssf'",
-        "vpt": r"cannot add tokens to 'blocks.0': .*prompts have no place. Use 'lora'",
+        "vpt": r"cannot add tokens to 'blocks.0': .*prompts have no position. Use 'lora'",
         "lora": r"does not find the attention of 'blocks.0', a \w*Parallel\w*Block: .*. Use 'adaptformer'",
     }
     with pytest.raises(InputError, match=why[ADAPTED[adapter].name]):

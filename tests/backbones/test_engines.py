@@ -188,7 +188,7 @@ def test_an_engine_that_gives_something_else_is_refused():
     backbone = Backbone.from_module(
         Hidden(), ["norm"], Preprocessing((8, 8), (8, 8), "squash"), device="cpu"
     ).with_engine("folded")
-    with pytest.raises(InputError, match=r"'folded' does not give what 'Hidden' gives.*Use 'eager'"):
+    with pytest.raises(InputError, match=r"'folded' computes 'Hidden' wrongly.*Use 'eager'"):
         backbone(batch_for(backbone))
 
 
