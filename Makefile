@@ -6,8 +6,8 @@ BIN := .venv/bin
 FAST := tests/algebra --ignore=tests/algebra/test_lambda_search.py tests/tuning/test_config.py \
 	tests/benchmark/test_comparison.py tests/benchmark/test_metrics.py tests/benchmark/test_results.py \
 	tests/benchmark/test_run_names.py tests/benchmark/test_scenarios.py tests/cli/test_console.py \
-	tests/model/test_file.py tests/test_habits.py tests/test_images.py tests/test_memory.py \
-	tests/test_progress.py tests/test_public.py tests/test_registry.py tests/test_seeds.py tests/test_texts.py
+	tests/model/test_file.py tests/test_habits.py tests/images tests/test_memory.py \
+	tests/test_progress.py tests/test_public.py tests/test_registry.py tests/test_seeds.py tests/test_formats.py
 
 .PHONY: demo test test-fast test-all coverage lint bench torture setup clean
 

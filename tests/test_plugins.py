@@ -18,7 +18,7 @@ from layup import FirstSession, LayUP, load, load_backbone
 from layup.adapters import ADAPTERS, adapter_from
 from layup.backbones import BACKBONES, elsewhere
 from layup.benchmark.datasets import DATASETS, load_dataset
-from layup.benchmark.laws import World, check
+from layup.benchmark.laws import Examples, check
 from layup.benchmark.methods import METHODS, Setup, method_class, method_from
 from layup.errors import ConsentError, InputError, UnknownNameError
 from layup.registry import Registry
@@ -109,7 +109,7 @@ def test_all_four_are_used_by_their_ordinary_names(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("example")
 def test_a_method_of_a_package_is_held_to_the_laws(backbone: Any) -> None:
-    check(method_class("thumbnails")(), Setup(backbone, "cil"), World.of(load_dataset("digits")))
+    check(method_class("thumbnails")(), Setup(backbone, "cil"), Examples.of(load_dataset("digits")))
 
 
 @pytest.mark.usefixtures("example")
@@ -333,7 +333,7 @@ def test_an_adapter_that_a_file_names_loads_no_package(
 ) -> None:
     values = {**FirstSession("ssf").to_dict(), "adapter": adapter}
     with pytest.raises(
-        ConsentError, match="'sick' comes from the installed package 'sick-pack', which no"
+        ConsentError, match="'sick' comes from the installed package 'sick-pack', which no file"
     ):
         FirstSession.from_dict(values)
     with pytest.raises(UnknownNameError, match="Unknown adapter 'sic'"):
@@ -356,12 +356,14 @@ def test_a_model_with_the_adapter_of_a_package_is_loaded_with_consent_only(
     for name in ("_found", "_loaded"):  # another process
         monkeypatch.setattr(ADAPTERS, name, None if name == "_found" else {})
     monkeypatch.delitem(sys.modules, "layup_example")
+    assert "biases" in ok("info", path).out
     with pytest.raises(ConsentError, match="of the installed package 'layup-example'"):
-        load(path)
+        load(path).predict(images)
     refused("predict", path, photo, says=["of the installed package 'layup-example'"])
     assert "layup_example" not in sys.modules
     assert labels[0] in ok("predict", path, photo, "--allow-backbone").out
     assert "layup_example" in sys.modules
+    assert load(path, allow_backbone=True).predict(images[:1]).tolist() == labels[:1]
 
 
 @pytest.mark.usefixtures("example")

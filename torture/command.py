@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
-from functools import cache
 
-import typer
-
-from layup.cli import app, main
+from layup.cli import main
 from layup.errors import LayupError
 from torture.promise import BrokenError
 
@@ -38,18 +35,12 @@ def run(*arguments: object) -> str:
     raise BrokenError(f"`layup {words[0]}` ended with {code} and not with a sentence", said[-250:])
 
 
-@cache
-def _built() -> Callable[[], object]:
-    """All commands and options: typer would make them anew each time, which takes longer than most."""
-    return typer.main.get_command(app)
-
-
 @contextmanager
 def _given(words: list[str]) -> Iterator[None]:
-    """The words that somebody typed, and the commands made ready for them."""
-    before = sys.argv, main.__globals__["app"]
-    sys.argv, main.__globals__["app"] = ["layup", *words], _built()
+    """The words that somebody typed."""
+    before = sys.argv
+    sys.argv = ["layup", *words]
     try:
         yield
     finally:
-        sys.argv, main.__globals__["app"] = before
+        sys.argv = before

@@ -7,9 +7,16 @@ from typing import Any
 import pytest
 
 from layup.algebra import forecasts
-from layup.algebra.forecasts import forecast_class_sums, forecast_learning
+from layup.algebra.forecasts import (
+    forecast_class_sums,
+    forecast_learning,
+    forecast_merging,
+    forecast_reverting,
+    forecast_solving,
+)
 from layup.algebra.held_out_search import search_values as held_out_values
 from layup.algebra.lambda_search import search_values
+from layup.algebra.statistics import ClassSums, GramStatistics
 
 
 def searched(dim: int, classes: int, samples: int, known: int = 0, **more: Any) -> int:
@@ -40,3 +47,21 @@ def test_wider_features_more_classes_and_more_digits_need_more() -> None:
 def test_a_held_out_search_holds_its_samples_twice_and_the_smaller_matrix_three_times() -> None:
     assert held_out_values(100, 10) == 2 * 10 * 100 + 3 * 8**2
     assert held_out_values(100, 1000) == 2 * 1000 * 100 + 3 * 100**2
+
+
+@pytest.mark.parametrize("precision", ["float64", "float32"])
+def test_solving_reverting_and_merging_need_more_with_g_and_with_a_base(precision: str) -> None:
+    gram, plain = GramStatistics(300, precision), ClassSums(300, precision)
+    for forecast in (
+        lambda sums: forecast_solving(sums, sums.dim, 10),
+        lambda sums: forecast_reverting(sums, 10),
+        lambda sums: forecast_merging(sums, 10, base=False),
+        lambda sums: forecast_merging(sums, 10, base=True),
+    ):
+        assert forecast(gram).total > forecast(plain).total > 0
+        assert forecast(GramStatistics(600, precision)).total > forecast(gram).total
+    for sums in (gram, plain):
+        assert forecast_merging(sums, 10, base=True).total >= forecast_reverting(sums, 10).total
+        assert forecast_merging(sums, 20, base=False).total > forecast_merging(sums, 10, base=False).total
+    assert forecast_merging(gram, 10, base=True).total > forecast_merging(gram, 10, base=False).total
+    assert forecast_solving(gram, 100, 10).total < forecast_solving(gram, 300, 10).total

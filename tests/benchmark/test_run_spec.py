@@ -48,7 +48,7 @@ def places(scenario):
         ({"setting": "ocl"}, lambda data: online(data, 2)),
         ({"setting": "ocl", "batch": 3}, lambda data: online(data, 2, batch=3)),
     ],
-    ids=str,
+    ids=lambda value: str(value) if isinstance(value, dict) else "",
 )
 def test_tasks_are_cut_as_the_words_say(changes, twin):
     spec = replace(SPEC, **changes)
@@ -135,7 +135,7 @@ def test_methods_that_prediction_in_one_way_refuse_several():
         ({"method": "fsa+lda", "adapter": "none"}, None),
         ({"method": "fsa+lda", "setting": "ocl"}, None),
     ],
-    ids=str,
+    ids=lambda value: str(value) if isinstance(value, dict) else "",
 )
 def test_a_method_adapts_as_is_usual_for_it_unless_told_otherwise(resolve, changes, adapter):
     session = resolve(options={}, seed=5, preset="paper", **changes).session

@@ -563,7 +563,7 @@ def damaged(folder):
     yield "text.layup", b"Dear diary, " * 100, "damaged"
     yield "half.layup", whole[:middle], "damaged"
     yield "bit.layup", whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :], "checksum"
-    yield "newer.layup", whole.replace(rb"\"format\": 2,", rb"\"format\": 9,"), "upgrade layup-cl"
+    yield "newer.layup", whole.replace(rb"\"format\": 1,", rb"\"format\": 9,"), "upgrade layup-cl"
 
 
 def test_files_that_are_no_models(here, refused):

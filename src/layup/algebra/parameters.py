@@ -33,7 +33,9 @@ class RidgeOptions(TypedDict, total=False):
 Parameters = dict[str, Rule]
 
 LAM = one_of(*LAMBDA_RULES) | AMOUNT
-RIDGE: Parameters = {"lam": LAM, "balance": TRUTH, "precision": one_of(*PRECISIONS)}
+PRECISION = one_of(*PRECISIONS)
+RIDGE: Parameters = {"lam": LAM, "balance": TRUTH, "precision": PRECISION}
+SEVERAL_RIDGES: Parameters = {"lam": LAM, "balance": TRUTH, "precision": PRECISION}
 ONE_LAMBDA: Parameters = {"lambda": AMOUNT.or_none()}
 LAMBDA_PER_BLOCK: Parameters = {"lambdas": fields_of(AMOUNT)}
 SOME_LAYERS: Parameters = {"depths": listed(whole(1))}
@@ -50,10 +52,10 @@ class Kind:
 
 KINDS = {
     "ridge": Kind(RIDGE, ONE_LAMBDA),
-    "held-out ridge": Kind({"lam": LAM, "seed": whole(), "precision": RIDGE["precision"]}, ONE_LAMBDA),
-    "average of ridges": Kind(RIDGE, LAMBDA_PER_BLOCK),
-    "ridge per depth": Kind({**RIDGE, **SOME_LAYERS}, LAMBDA_PER_BLOCK),
-    "ridge per layer": Kind({**RIDGE, **SOME_LAYERS}, LAMBDA_PER_BLOCK),
+    "held-out ridge": Kind({"lam": LAM, "seed": whole(), "precision": PRECISION}, ONE_LAMBDA),
+    "average of ridges": Kind(SEVERAL_RIDGES, LAMBDA_PER_BLOCK),
+    "ridge per depth": Kind({**SEVERAL_RIDGES, **SOME_LAYERS}, LAMBDA_PER_BLOCK),
+    "ridge per layer": Kind({**SEVERAL_RIDGES, **SOME_LAYERS}, LAMBDA_PER_BLOCK),
     "nearest mean": Kind({"metric": one_of(*METRICS)}, {}, ClassSums),
     "discriminant": Kind({"lam": AMOUNT}, {}),
 }

@@ -69,7 +69,7 @@ class Examples:
         """So many images of each of the first five classes, twice as many of what returns, and as many asked.
 
         >>> from layup.benchmark.datasets import load_dataset
-        >>> [sorted(set(labels)) for _, labels in World.of(load_dataset("digits")).lessons]
+        >>> [sorted(set(labels)) for _, labels in Examples.of(load_dataset("digits")).tasks]
         [['0', '1'], ['2', '3'], ['0', '4']]
         """
         if len(dataset.classes) < 5:

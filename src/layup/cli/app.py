@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import sys
+from functools import cache
 from typing import Annotated, Any
 
 import typer
@@ -63,9 +64,15 @@ def option_of(argument: str) -> str:
     return OPTIONS.get(argument, f"--{argument.replace('_', '-')}")
 
 
+@cache
+def built() -> Any:
+    """All commands with their options, made once."""
+    return typer.main.get_command(app)
+
+
 def _hint(error: LayupError) -> str:
     """A sentence that names the option which an error is about, if this command has it."""
-    command: Any = typer.main.get_command(app)
+    command = built()
     for word in sys.argv[1:]:
         command = getattr(command, "commands", {}).get(word, command)
     option = option_of(error.about or "")
@@ -82,7 +89,7 @@ def main() -> None:
     # Commands report what was skipped themselves.
     logging.getLogger("layup.model.image_model").setLevel(logging.ERROR)
     try:
-        app()
+        built()()
     except LayupError as error:
         console.fail(f"{error}{_hint(error)}")
         sys.exit(1)

@@ -411,11 +411,8 @@ def _loaded(
     path: Path, weights: Path | None, allow_backbone: bool, no_cache: bool, workers: int | None
 ) -> ImageModel:
     """The model in a file, to be used as the options say."""
-    from layup.adapters import ADAPTERS
     from layup.model import load
 
-    if allow_backbone:
-        list(ADAPTERS)  # then a file may name those of plug-ins, too
     return load(path, weights=weights, allow_backbone=allow_backbone, cache=not no_cache, workers=workers)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from layup import memory, schema, storage
 from layup.algebra import HEADER as SUMS, KINDS, ClassSums
+from layup.errors import ConsentError
 from layup.features import Embedding, LastLayers, OneLayer, Projected, spec_from
 from layup.schema import (
     AMOUNT,
@@ -200,7 +202,8 @@ def _require_tuned(adapted: Mapping[str, Any] | None, declared: Declarations) ->
         raise ValueError("its adapter has no name")
     from layup.adapters import adapter_from  # here, because it loads torch
 
-    adapter_from(settings)
+    with suppress(ConsentError):  # that of a plug-in is checked when it may be loaded
+        adapter_from(settings)
     # Every width, rank or number of prompts takes at least one value.
     if any(type(value) is int and not 0 <= value <= values for value in settings.values()):
         raise ValueError("its adapter asks for more values than it holds")

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from numpy.typing import NDArray
 
-from layup.adapters import AdaptedBackbone, reattached
+from layup.adapters import ADAPTERS, AdaptedBackbone, reattached
 from layup.backbones import Backbone, elsewhere, load_backbone
 from layup.errors import ConsentError, MismatchError
 from layup.features import Reading
@@ -133,6 +133,8 @@ class Network:
             # Otherwise what was learned could not be forgotten exactly.
             loaded = loaded.with_engine(about["engine"])
         if about.get("adapted") and not isinstance(loaded, AdaptedBackbone):
+            if origin.allowed:  # also the adapter of an installed plug-in
+                ADAPTERS.get(about["adapted"]["adapter"]["name"])
             state = {name: torch.from_numpy(array) for name, array in origin.tuned.items()}
             loaded = reattached(loaded, about["adapted"], state)
         if loaded.fingerprint != about["fingerprint"]:

@@ -10,7 +10,6 @@ import pytest
 import oracle
 from layup import NMC, Backbone, FirstSession, LayUP, RidgeClassifier, load_backbone, storage
 from layup.adapters import AdaptedBackbone
-from layup.algebra import AverageClassifier, DepthsClassifier, GramStatistics
 from layup.algebra.symmetric import BLOCK
 from layup.benchmark.datasets import Dataset, Part
 from layup.benchmark.experiment import run_tasks
@@ -24,9 +23,6 @@ from photos import batch
 FIRST = batch({0: 6, 1: 5})
 SECOND = batch({2: 7, 0: 4}, start=20)
 TEST = batch({0: 4, 1: 4, 2: 4}, start=60)[0]
-LAYERS = {"a": 3, "b": 4, "c": 2, "d": 5}
-WIDTH = 14
-DEPTHS = (1, 2, 4)
 
 CLOSED_FORM = [
     "layup",
@@ -515,27 +511,6 @@ def test_ridge_is_layup_of_one_layer_and_so_is_the_average_of_one(setup, lam):
     assert lambdas == [lambdas[0]] * 3
 
 
-@pytest.mark.parametrize("balance", [False, True])
-@pytest.mark.parametrize("lam", ["search", "gcv", 1.0])
-def test_the_average_is_that_of_a_ridge_classifier_for_each_layer(lam, balance):
-    rng = np.random.default_rng(3)
-    batches = [oracle.blobs(rng, counts, WIDTH, 2.0) for counts in ([12, 9], [0, 0, 14, 2], [1, 0, 2, 3])]
-    test = 2 * rng.normal(size=(60, WIDTH))
-    together = AverageClassifier(lam, balance=balance)
-    together.adopt(GramStatistics(LAYERS))
-    alone = [RidgeClassifier(lam, balance=balance) for _ in LAYERS]
-    starts = np.cumsum([0, *LAYERS.values()])
-    for x, y in batches:  # the last is too small for a search: λ stays
-        together.partial_fit(x, y)
-        scores = []
-        for classifier, layer, start in zip(alone, LAYERS, starts, strict=False):
-            own = slice(start, start + LAYERS[layer])
-            classifier.partial_fit(x[:, own], y)
-            scores.append(classifier.scores(test[:, own]))
-            assert together.solved(layer)[0] == pytest.approx(classifier.lambda_, rel=1e-6)
-        np.testing.assert_allclose(together.scores(test), sum(scores) / len(LAYERS), rtol=1e-6, atol=1e-9)
-
-
 def test_the_metric_of_a_method_is_that_of_its_model(setup, features, nano):
     plain, euclidean = (
         learned(method_from("nmc", {"metric": metric}), setup, FIRST).model
@@ -562,32 +537,6 @@ def test_float32_is_kept_and_saved(name, place, tmp_path):
 # Several depths
 
 
-@pytest.mark.parametrize("balance", [False, True])
-@pytest.mark.parametrize("lam", ["search", "gcv", 0, 1.0])
-def test_each_depth_is_the_ridge_classifier_of_its_own_layers(lam, balance):
-    rng = np.random.default_rng(3)
-    batches = [oracle.blobs(rng, counts, WIDTH, 2.0) for counts in ([12, 9], [0, 0, 14, 2], [1, 0, 2, 3])]
-    test = 2 * rng.normal(size=(60, WIDTH))
-    together = DepthsClassifier(DEPTHS, lam, balance=balance)
-    together.adopt(GramStatistics(LAYERS))
-    alone = {k: RidgeClassifier(lam, balance=balance) for k in DEPTHS}
-    for k in DEPTHS:
-        alone[k].adopt(GramStatistics(dict(list(LAYERS.items())[-k:])))
-    lambdas = set()
-    for x, y in batches:  # the last is too small for a search: λ stays
-        together.partial_fit(x, y)
-        for k in DEPTHS:
-            dim = sum(list(LAYERS.values())[-k:])
-            alone[k].partial_fit(x[:, -dim:], y)
-            lam_of_k, weights = together.solved(str(k))
-            assert lam_of_k == pytest.approx(alone[k].lambda_, rel=1e-6)
-            np.testing.assert_allclose(weights, alone[k].solution_.weights, rtol=1e-6, atol=1e-9)
-            assert together.labels_by_block(test)[str(k)] == alone[k].predict(test[:, -dim:]).tolist()
-            assert together.nbytes_alone(str(k)) == alone[k].statistics_.nbytes
-            lambdas.add(lam_of_k)
-    assert len(lambdas) > (1 if isinstance(lam, str) else 0)
-
-
 @pytest.mark.parametrize("lam", ["search", "gcv", 1.0])
 def test_layup_at_several_depths_predicts_as_each_alone(nano, setup, features, lam):
     together = learned(DepthsMethod((1, 4), lam), setup, FIRST, SECOND)
@@ -610,13 +559,6 @@ def test_layup_at_several_depths_lives_in_a_file_with_every_lambda(setup, tmp_pa
     assert resumed.classifier.lambdas_ == learner.classifier.lambdas_
     assert set(learner.classifier.lambdas_) == {"1", "4"}
     assert resumed.predict(TEST) == learner.predict(TEST)
-
-
-def test_a_number_is_in_force_whatever_was_searched_before():
-    classifier = DepthsClassifier((1,), 0.5)
-    classifier.adopt(GramStatistics(LAYERS), {"1": 100.0})
-    classifier.partial_fit(*oracle.blobs(np.random.default_rng(0), [6, 6], WIDTH))
-    assert classifier.solved("1")[0] == 0.5
 
 
 def test_several_depths_in_float32_are_layup_in_float32_of_each(setup):
