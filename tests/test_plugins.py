@@ -46,7 +46,7 @@ def install(folder: Path, package: str, points: dict[str, dict[str, str]], modul
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder of packages that nobody has looked into yet."""
+    """A new folder of packages."""
     monkeypatch.syspath_prepend(tmp_path / "packages")
     for registry in REGISTRIES:
         monkeypatch.setattr(registry, "_found", None)

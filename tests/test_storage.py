@@ -366,7 +366,7 @@ def test_grown_at_the_end(saved: Path) -> None:
 
 @contextmanager
 def byte_changed(path: Path, position: int, value: int) -> Iterator[None]:
-    """Change one byte in place: much faster than to write the file anew."""
+    """Change one byte in place: much faster than writing the file again."""
     opened = os.open(path, os.O_RDWR)
     try:
         before = os.pread(opened, 1, position)

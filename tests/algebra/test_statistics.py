@@ -557,7 +557,7 @@ def test_when_batches_are_added_to_g_changes_nothing_but_rounding(
     for size in sizes:
         for sums in (now_and_then, joint):
             batch = sums.empty()
-            for i in range(start, start + size):  # the last batch of a long lesson may wait
+            for i in range(start, start + size):  # the last chunk of a long batch may wait
                 batch.update(x[i : i + 1], y[i : i + 1])
             sums.add(batch)
         joint.state()

@@ -900,7 +900,7 @@ def test_without_transformers_the_extra_is_named(monkeypatch: pytest.MonkeyPatch
         load_backbone("hf:anything")
 
 
-# ---------------------------------------------------------------- torchvision beside another torch
+# ---------------------------------------------------------------- torchvision next to another torch
 
 
 def test_compat_works_before_and_after_a_failed_import() -> None:

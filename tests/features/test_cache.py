@@ -435,7 +435,7 @@ def test_a_folder_in_the_place_of_the_file(tmp_path, caplog):
 
 @pytest.mark.parametrize(("free", "left"), [(1000, [1]), (10**12, [])])
 def test_a_full_disk(cache, monkeypatch, caplog, free, left):
-    """SQLite may also say so of a damaged table, though the disk is not full: then all is begun anew."""
+    """SQLite may also say so of a damaged table, though the disk is not full: then the cache starts anew."""
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
     cache.put_many("net", digests(1), vectors(1, 1000))
     original = FeatureCache._connected

@@ -38,7 +38,7 @@ def plain_loop(backbone, images):
 
 
 def assert_close(rows, expected):
-    """Equal but for float32: another batch size is another order of additions."""
+    """Equal up to float32 rounding: another batch size is another order of additions."""
     assert rows.shape == expected.shape
     assert rows.dtype == np.float32
     np.testing.assert_allclose(rows, expected, rtol=1e-3, atol=1e-4 * np.abs(expected).max())
@@ -306,11 +306,11 @@ def test_a_damaged_cache_is_no_obstacle(nano, own_cache, caplog):
 EXTRACT = """
 import sys
 import torch
-from photos import lesson
+from photos import batch
 from layup.backbones import load_backbone
 from layup.features.extract import Extractor
 torch.set_num_threads(1)
-images, _ = lesson({digit: 30 for digit in range(8)})
+images, _ = batch({digit: 30 for digit in range(8)})
 for part in Extractor(load_backbone("vit-nano")).stream(images):
     print(len(part.rows), flush=True)
 """

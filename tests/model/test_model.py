@@ -67,7 +67,7 @@ def nano():
 
 @pytest.fixture
 def make(nano):
-    """LayUP models that are made, and answer, in a moment."""
+    """LayUP models that are made, and predict, in a moment."""
 
     def made(*batches, lam=1.0, **settings):
         model = LayUP(nano, **{"k": K, **settings}, lam=lam)
@@ -80,7 +80,7 @@ def make(nano):
 
 @pytest.fixture
 def no_network(monkeypatch):
-    """Whoever loads a backbone fails."""
+    """Loading a backbone fails."""
 
     def refuse(*_args, **_kwargs):
         raise AssertionError("a backbone was loaded")
@@ -208,7 +208,7 @@ def test_nearest_means_by_euclidean_distance(nano, kind, tmp_path):
 
 
 def test_it_learns_something(nano):
-    """Else everything above could hold of a model that answers at random."""
+    """Otherwise everything above could hold for a model that predicts at random."""
     model = LayUP(nano)
     model.learn(*batch(dict.fromkeys(range(4), 15)))
     images, labels = batch(dict.fromkeys(range(4), 10), start=80)
@@ -294,7 +294,7 @@ def test_only_seen_classes_are_predictions(make):
     assert model.scores(TEST[0]).shape == (len(TEST[0]), 2)
 
 
-def test_nothing_asked_nothing_predictioned(make):
+def test_no_images_no_predictions(make):
     assert make(FIRST).predict([]).shape == (0,)
     assert make(FIRST).scores([]).shape == (0, 2)
 
@@ -481,7 +481,7 @@ def test_one_image_is_not_a_list_of_images(make, tmp_path):
 
 
 class Series:
-    """Rows picked from a table, as pandas has them: numbers in brackets are names of rows, not places."""
+    """Rows picked from a table, as pandas has them: numbers in brackets are names of rows, not indices."""
 
     def __init__(self, values):
         self.values = dict(zip(range(7, 1000, 5), values, strict=False))
@@ -498,7 +498,7 @@ class Series:
 
 
 class Lazy:
-    """Images that are made when asked for, as PyTorch's datasets are."""
+    """Images that are made when they are read, like PyTorch's datasets."""
 
     def __init__(self, values):
         self.values, self.asked = values, 0
@@ -1357,7 +1357,7 @@ def test_a_model_that_is_yet_to_be_tuned_cannot_be_merged(make):
 
 
 class Unread:
-    """Images that nobody may look at."""
+    """Images that must not be read."""
 
     def __init__(self, count):
         self.count = count

@@ -140,7 +140,7 @@ def trained(monkeypatch):
 
 @pytest.fixture
 def read(monkeypatch):
-    """The places that are read for training, and those that are read as they are, batch by batch."""
+    """The indices that are read for training, and those that are read plainly, batch by batch."""
     augmented, plain = [], []
     get = Pixels.read
 
@@ -751,7 +751,7 @@ def test_weights_that_are_numbers_but_give_none_are_noticed_on_held_out_images(b
         adapt(backbone, IMAGES, LABELS, quick(epochs=1, batch_size=99, learning_rate=1e30))
 
 
-# Lessons that cannot be learned
+# Batches that cannot be learned
 
 
 @pytest.mark.parametrize("patience", [4, None])
