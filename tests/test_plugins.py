@@ -357,9 +357,9 @@ def test_a_model_with_the_adapter_of_a_package_is_loaded_with_consent_only(
         monkeypatch.setattr(ADAPTERS, name, None if name == "_found" else {})
     monkeypatch.delitem(sys.modules, "layup_example")
     assert "biases" in ok("info", path).out
-    with pytest.raises(ConsentError, match="of the installed package 'layup-example'"):
+    with pytest.raises(ConsentError, match="comes from the installed package 'layup-example'"):
         load(path).predict(images)
-    refused("predict", path, photo, says=["of the installed package 'layup-example'"])
+    refused("predict", path, photo, says=["comes from the installed package 'layup-example'"])
     assert "layup_example" not in sys.modules
     assert labels[0] in ok("predict", path, photo, "--allow-backbone").out
     assert "layup_example" in sys.modules
