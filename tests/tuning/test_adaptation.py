@@ -599,7 +599,7 @@ def test_a_file_that_is_no_checkpoint_is_not_written_over(backbone, damage, no_t
     storage.write(checkpoint, "first-session", {"key": ""}, {})
     checkpoint.write_bytes(damage(checkpoint.read_bytes()))
     before = checkpoint.read_bytes()
-    with pytest.raises(DamagedFileError, match=r"no checkpoint .*, or is damaged\. Delete it"):
+    with pytest.raises(DamagedFileError, match=r"not a checkpoint .*, or is damaged\. Delete it"):
         adapt(backbone, IMAGES, LABELS, quick(), checkpoint=checkpoint)
     assert checkpoint.read_bytes() == before
 
@@ -633,7 +633,7 @@ def test_a_forged_checkpoint_is_refused_in_a_sentence(backbone, forge, finished,
     header, arrays = storage.read(checkpoint, "first-session")
     forge(header, arrays)
     storage.write(checkpoint, "first-session", header, arrays)
-    with pytest.raises(DamagedFileError, match=r"no checkpoint .*, or is damaged\. Delete it"):
+    with pytest.raises(DamagedFileError, match=r"not a checkpoint .*, or is damaged\. Delete it"):
         adapt(backbone, IMAGES, LABELS, session, checkpoint=checkpoint)
 
 
@@ -653,7 +653,7 @@ def test_all_that_a_run_goes_on_from_is_looked_at(backbone, forge, interrupt, tr
         if forge != "removed":
             changed[name] = np.full_like(array, {"NaN": np.nan, "infinite": np.inf, "zero": 0.0}[forge])
         storage.write(forged, "first-session", header, changed)
-        with pytest.raises(DamagedFileError, match=r"no checkpoint .*, or is damaged\. Delete it"):
+        with pytest.raises(DamagedFileError, match=r"not a checkpoint .*, or is damaged\. Delete it"):
             adapt(backbone, IMAGES, LABELS, quick(), checkpoint=forged)
     assert trained == []
 
