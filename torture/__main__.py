@@ -24,7 +24,7 @@ from torture.samples import one_thread
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Try what is asked for; 1 if a promise was broken."""
+    """Try the chosen promises; 1 if one was broken."""
     parser = argparse.ArgumentParser(
         prog="python -m torture", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )

@@ -48,7 +48,7 @@ def check(cache: FeatureCache, truth: Vectors) -> None:
 
 
 def require_mended(folder: Path, truth: Vectors) -> None:
-    """After a few commands that compute what is missing, each with a cache of its own, nothing is missing."""
+    """After a few commands that compute what is missing, each with its own cache, nothing is missing."""
     for _ in range(MENDED):
         cache = FeatureCache(folder)
         found = cache.get_many(FINGERPRINT, DIGESTS)

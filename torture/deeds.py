@@ -21,7 +21,7 @@ from torture.shared import from_tests
 
 MODEL = "m.layup"
 CACHE = "cache"
-"""Features are kept in this folder of a deed's own: what is left in it is the cache's affair."""
+"""Features are kept in this folder of each deed; what is left in it does not matter."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Deed:
         name: What it is.
         begin: Lays out the files before it.
         act: Does it; may be done again.
-        state: Reads, with layup, what there is: equal texts for equal contents, "" for nothing.
+        state: Reads, with layup, what is there: equal texts for equal contents, "" for nothing.
     """
 
     name: str
@@ -116,7 +116,7 @@ def _names(folder: Path) -> frozenset[str]:
 
 
 def _state_of_arrays(path: Path) -> str:
-    """All that a file of arrays holds, but for who wrote it."""
+    """All that a file of arrays holds, except the versions that wrote it."""
     if not path.exists():
         return ""
     header, arrays = storage.read(path, "model")

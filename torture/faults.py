@@ -240,7 +240,7 @@ def tapped(folder: Path, before: Before = nothing) -> Iterator[Tap]:
 
 def steps_of(folder: Path, act: Callable[[Path], None]) -> list[Step]:
     """The steps that something takes on a folder, each of which something may go wrong at."""
-    asked: list[Step] = []
-    with tapped(folder, lambda _, step: asked.append(step)):
+    seen: list[Step] = []
+    with tapped(folder, lambda _, step: seen.append(step)):
         act(folder)
-    return asked
+    return seen

@@ -22,7 +22,7 @@ HARD_LIMIT = 3 * 2**30
 
 
 class HungError(BaseException):
-    """A try took too long. Not an Exception, so that nobody mistakes it for a bad file."""
+    """A try took too long. Not an Exception, so that it is not mistaken for a bad file."""
 
 
 class TrespassError(BaseException):
@@ -102,7 +102,7 @@ FORBIDDEN = {
 
 
 class _Watch:
-    """An audit hook stays for ever, so there is one in a process, which looks only when asked to."""
+    """An audit hook stays permanently, so a process has only one, which looks only when it is switched on."""
 
     def __init__(self) -> None:
         self.folder: str | None = None
@@ -148,5 +148,5 @@ def kept_inside(folder: Path) -> Iterator[None]:
         yield
     finally:
         _watch.folder = None
-    if _watch.seen:  # somebody may have swallowed what was raised
+    if _watch.seen:  # other code may have swallowed what was raised
         raise BrokenError("reached outside", _watch.seen[:5])

@@ -1,4 +1,4 @@
-"""Random histories of sums and classifiers, beside an oracle that keeps all the data.
+"""Random histories of sums and classifiers, compared with an oracle that keeps all the data.
 
 A step is one function; a new thing that the library can do (such as to rename a class) is one more of them.
 """
@@ -48,7 +48,7 @@ class Life:
         return model
 
     def new_samples(self, count: int, labels: Sequence[str] = LABELS) -> list[Sample]:
-        """Vectors that nobody has seen."""
+        """Vectors that are new."""
         rng = np.random.default_rng(self.chance.getrandbits(63))
         return [
             (self.rows.add(self.scale * rng.normal(0.3, 1, DIM)), self.chance.choice(labels))
@@ -86,7 +86,7 @@ class Life:
 
 
 def learn(life: Life) -> None:
-    """A lesson of a few samples, now and then of many; some of them known already."""
+    """A batch of a few samples, now and then of many; some of them known already."""
     known = life.ledger.samples()
     again = life.chance.sample(known, min(len(known), life.chance.choice((0, 0, 1, 3))))
     life.learn(life.model, life.ledger, life.new_samples(life.chance.choice((1, 1, 2, 5, 20, 70))) + again)
@@ -108,7 +108,7 @@ def forget(life: Life) -> None:
 
 
 def forget_too_much(life: Life) -> None:
-    """More of a class than there is, or of one that was never learned."""
+    """More of a class than was learned, or a class that was never learned."""
     label = life.chance.choice(LABELS)
     own = [sample for sample in life.ledger.samples() if sample[1] == label]
     life.refuses(life.model, [*own, *life.new_samples(1, [label])])
@@ -134,7 +134,7 @@ def merge(life: Life) -> None:
 
 
 def merge_with_base(life: Life) -> None:
-    """Two machines go on from what there is; one of them forgets; both come together again."""
+    """Two machines continue from the same sums; one of them forgets; both are merged again."""
     base, root = life.model.statistics_.copy(), life.ledger.copy()
     other, others = life.copied()
     life.learn(other, others, life.new_samples(5))
@@ -145,7 +145,7 @@ def merge_with_base(life: Life) -> None:
 
 
 def save_and_load(life: Life) -> None:
-    """By way of a file, which may be copied or renamed in between."""
+    """Through a file, which may be copied or renamed in between."""
     path = life.folder / "sums"
     life.model.statistics_.save(path)
     if life.chance.random() < 0.5:
@@ -174,8 +174,8 @@ def select(life: Life) -> None:
 def predict(life: Life) -> None:
     """Scores at a given λ, of vectors old and new."""
     if life.ledger.held:
-        asked, _ = life.rows.of(life.new_samples(3))
-        life.ledger.require_scores(life.model.scores(asked), asked, life.lam, life.balance, 1e-7)
+        tested, _ = life.rows.of(life.new_samples(3))
+        life.ledger.require_scores(life.model.scores(tested), tested, life.lam, life.balance, 1e-7)
 
 
 COMMON: tuple[Callable[[Life], None], ...] = (learn, learn, learn, learn, forget, predict)

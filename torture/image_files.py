@@ -16,7 +16,7 @@ from torture import raw_bytes
 from torture.samples import picture
 
 SIZES = (0, 1, 2, 7, 255, 256, 1000, 30_000, 65_535, 65_536, 2**24, 2**31 - 1, 2**31, 2**32 - 1)
-"""Widths, heights, lengths and offsets that nobody expects."""
+"""Unexpected widths, heights, lengths and offsets."""
 
 
 def samples() -> dict[str, bytes]:
@@ -74,7 +74,7 @@ def mutated(name: str, data: bytes, chance: Random) -> tuple[bytes, str]:
 
 
 def _png(data: bytes, chance: Random) -> bytes:
-    """Chunks: a number inside one, its length, its kind or its place; mostly with right checksums."""
+    """Chunks: a number inside one, its length, its kind or its position; mostly with right checksums."""
     chunks, at = [], 8
     while at + 12 <= len(data):
         length, kind = struct.unpack(">I4s", data[at : at + 8])
@@ -113,14 +113,14 @@ def _png(data: bytes, chance: Random) -> bytes:
 
 def _jpeg(data: bytes, chance: Random) -> bytes:
     """Segments: the frame's size and components, tables, EXIF, lengths."""
-    places, at = [], 2
+    offsets, at = [], 2
     while at + 4 <= len(data) and data[at] == 0xFF and data[at + 1] != 0xDA:
         length = int.from_bytes(data[at + 2 : at + 4])
-        places.append((at, length))
+        offsets.append((at, length))
         at += 2 + length
-    if not places:
+    if not offsets:
         return data
-    start, length = chance.choice(places)
+    start, length = chance.choice(offsets)
     way = chance.choice(("inside", "inside", "length", "marker", "drop", "copy"))
     if way == "inside" and length > 2:
         body = raw_bytes.mutated(data[start + 4 : start + 2 + length], chance)[0]
@@ -136,25 +136,25 @@ def _jpeg(data: bytes, chance: Random) -> bytes:
 
 def _webp(data: bytes, chance: Random) -> bytes:
     """The sizes of the whole and of chunks, and the first bytes of each, which hold width and height."""
-    places, at = [4], 12
+    offsets, at = [4], 12
     while at + 8 <= len(data):
-        places += [at + 4, at + 8, at + 12]
+        offsets += [at + 4, at + 8, at + 12]
         at += 8 + int.from_bytes(data[at + 4 : at + 8], "little")
         at += at % 2
-    return _number(data, chance.choice(places), 4, chance)
+    return _number(data, chance.choice(offsets), 4, chance)
 
 
 def _gif(data: bytes, chance: Random) -> bytes:
     """The sizes of the screen and of the picture, flags, and the code size."""
     frame = data.find(b"\x2c", 13 + 3 * 2 ** ((data[10] & 7) + 1) if len(data) > 10 else 0)
-    places = [6, 8, 10] + ([frame + 1, frame + 3, frame + 5, frame + 7, frame + 9] if frame > 0 else [])
-    return _number(data, chance.choice(places), 2, chance)
+    offsets = [6, 8, 10] + ([frame + 1, frame + 3, frame + 5, frame + 7, frame + 9] if frame > 0 else [])
+    return _number(data, chance.choice(offsets), 2, chance)
 
 
 def _bmp(data: bytes, chance: Random) -> bytes:
     """File and picture headers are all numbers."""
-    place = chance.choice((2, 10, 14, 18, 22, 26, 28, 30, 34, 38, 42, 46, 50))
-    return _number(data, place, 2 if place in (26, 28) else 4, chance)
+    offset = chance.choice((2, 10, 14, 18, 22, 26, 28, 30, 34, 38, 42, 46, 50))
+    return _number(data, offset, 2 if offset in (26, 28) else 4, chance)
 
 
 def _tiff(data: bytes, chance: Random) -> bytes:
@@ -168,10 +168,10 @@ def _tiff(data: bytes, chance: Random) -> bytes:
     return _number(data, entry + offset, width, chance)
 
 
-def _number(data: bytes, place: int, width: int, chance: Random) -> bytes:
-    """Another little-endian number at a place."""
+def _number(data: bytes, offset: int, width: int, chance: Random) -> bytes:
+    """Another little-endian number at an offset."""
     value = chance.choice((*SIZES, chance.getrandbits(8 * width))) % (1 << 8 * width)
-    return data[:place] + value.to_bytes(width, "little") + data[place + width :]
+    return data[:offset] + value.to_bytes(width, "little") + data[offset + width :]
 
 
 STRUCTURED: dict[str, Callable[[bytes, Random], bytes]] = {

@@ -41,7 +41,7 @@ def tries(rehearsals: Sequence[Rehearsed]) -> Tries:
         for number in range(len(each.steps))
         for error in ERRORS
         for lasting in (False, True)
-        if not (lasting and error == "EINTR")  # a call is interrupted, but not for ever
+        if not (lasting and error == "EINTR")  # a call is interrupted, but not every time
     )
 
     def attempt(index: int, chance: Random, folder: Path) -> None:

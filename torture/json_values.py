@@ -8,7 +8,7 @@ from copy import deepcopy
 from random import Random
 from typing import Any
 
-Place = tuple[str | int, ...]
+KeyPath = tuple[str | int, ...]
 """How to get to a value inside others: keys and indices."""
 
 
@@ -79,8 +79,8 @@ def text_of(value: Any) -> str:
     return json.dumps(value)
 
 
-def places(value: Any, here: Place = ()) -> list[Place]:
-    """All places of a value; of long lists, the first, the middle and the last ones."""
+def paths(value: Any, here: KeyPath = ()) -> list[KeyPath]:
+    """All paths in a value; of long lists, the first, the middle and the last ones."""
     found = [here]
     if isinstance(value, dict):
         inner: Sequence[str | int] = list(value)
@@ -89,7 +89,7 @@ def places(value: Any, here: Place = ()) -> list[Place]:
     else:
         inner = ()
     for key in inner:
-        found += places(value[key], (*here, key))
+        found += paths(value[key], (*here, key))
     return found
 
 
@@ -97,29 +97,29 @@ def mutated(value: Any, chance: Random, baits: Sequence[str] = ()) -> tuple[Any,
     """A copy in which one to three things are wrong, and what they are. Baits are further texts."""
     changed, said = deepcopy(value), []
     for _ in range(chance.choice((1, 1, 1, 2, 3))):
-        # Shallow places are few, but as important as the many deep ones.
-        candidates = places(changed)[1:] or [()]
-        depth = chance.choice(sorted({len(place) for place in candidates}))
-        place = chance.choice([place for place in candidates if len(place) == depth])
-        if not place:
+        # Shallow paths are few, but as important as the many deep ones.
+        candidates = paths(changed)[1:] or [()]
+        depth = chance.choice(sorted({len(path) for path in candidates}))
+        path = chance.choice([path for path in candidates if len(path) == depth])
+        if not path:
             return chance.choice((*OTHERS, *RAW)), "all of it replaced"
         change = chance.choice(CHANGES)
         home = changed
-        for key in place[:-1]:
+        for key in path[:-1]:
             home = home[key]
         if isinstance(home, Twice):
             continue
-        change(home, place[-1], chance, baits)
-        said.append(f"{change.__name__.strip('_')} {'.'.join(map(str, place))}")
+        change(home, path[-1], chance, baits)
+        said.append(f"{change.__name__.strip('_')} {'.'.join(map(str, path))}")
         if isinstance(home, dict) and chance.random() < 0.02:
-            return _doubled(changed, place[:-1], chance), f"{', '.join(said)}, a key twice"
+            return _doubled(changed, path[:-1], chance), f"{', '.join(said)}, a key twice"
     return changed, ", ".join(said)
 
 
-def _doubled(value: Any, place: Place, chance: Random) -> Any:
-    """The value, with a key of the object at a place twice."""
-    if place:
-        value[place[0]] = _doubled(value[place[0]], place[1:], chance)
+def _doubled(value: Any, path: KeyPath, chance: Random) -> Any:
+    """The value, with a key of the object at a path twice."""
+    if path:
+        value[path[0]] = _doubled(value[path[0]], path[1:], chance)
         return value
     items = list(value.items())
     return Twice([*items, (chance.choice(items)[0] if items else "a", chance.choice((*NUMBERS, *OTHERS)))])

@@ -24,7 +24,7 @@ def _die_at(number: int, now: int, _step: Step) -> None:
 
 
 def killed_at_step(rehearsal: Rehearsed, folder: Path, number: int) -> bool:
-    """Do it in a process of its own, which dies just before its n-th step; whether it was done before."""
+    """Do it in a separate process, which dies just before its n-th step; whether it was done before."""
 
     def child() -> None:
         with tapped(folder, partial(_die_at, number)):
@@ -36,7 +36,7 @@ def killed_at_step(rehearsal: Rehearsed, folder: Path, number: int) -> bool:
 
 
 def _killed_after(rehearsal: Rehearsed, folder: Path, seconds: float) -> bool:
-    """Do it in a process of its own, which is killed after so long; whether it was done before."""
+    """Do it in a separate process, which is killed after so long; whether it was done before."""
     child = _forked(lambda: rehearsal.deed.act(folder))
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
@@ -89,7 +89,7 @@ def tries(rehearsals: Sequence[Rehearsed]) -> Tries:
 
 
 def prepare(folder: Path) -> Tries:
-    """Learn how everything should go, to know it from what it must not be."""
+    """Record how everything should go."""
     return tries(rehearse(folder))
 
 

@@ -40,7 +40,7 @@ class Rows:
 
 @dataclass
 class Ledger:
-    """Which samples a model has learned and not forgotten, and the most that it ever held at once."""
+    """Which samples a model has learned and not forgotten, and the most that it ever held."""
 
     rows: Rows
     held: Counter[Sample] = field(default_factory=Counter)
@@ -106,12 +106,12 @@ class Ledger:
         )
 
     def require_scores(
-        self, scores: Floats, asked: Floats, lam: float, balance: bool, rounding: float
+        self, scores: Floats, tested: Floats, lam: float, balance: bool, rounding: float
     ) -> None:
         """Scores are those of the ridge regression on all the data."""
         x, y = self.rows.of(self.samples())
         _, weights = from_tests("oracle").classifier(x, y, lam, balance)
-        wanted = asked @ weights
+        wanted = tested @ weights
         slack = rounding * (1 + np.abs(wanted).max()) * (1 + self.peak / lam) ** 0.5
         require(_near(scores, wanted, slack), "scores are not those of a regression on the data")
 

@@ -1,4 +1,4 @@
-"""Random histories of whole models: lessons of images, files, and merges with and without a base."""
+"""Random histories of whole models: batches of images, files, and merges with and without a base."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ Batches = Counter[tuple[str, tuple[Sample, ...]]]
 
 @dataclass
 class Known:
-    """A model, beside what it should have learned and in which lessons."""
+    """A model, with what it should have learned and in which batches."""
 
     model: ImageModel
     ledger: Ledger
     batches: Batches
 
     def learn(self, taught: Sequence[Sample]) -> None:
-        """A lesson of pictures by number."""
+        """A batch of pictures by number."""
         self.model.learn(pictures(taught), [label for _, label in taught])
         self.ledger.take(taught)
         self.batches["learn", tuple(sorted(taught))] += 1
@@ -50,7 +50,7 @@ class Known:
 
 @dataclass
 class Life:
-    """Models that grow beside each other, on the same pictures."""
+    """Models that grow next to each other, on the same pictures."""
 
     chance: Random
     folder: Path
@@ -95,7 +95,7 @@ def _refused(work: Callable[[], object], with_: type[LayupError], why: str) -> N
 
 
 def learn(life: Life) -> None:
-    """A lesson; the same may come twice."""
+    """A batch; the same may come twice."""
     life.any().learn(life.some_pictures())
 
 
@@ -107,19 +107,19 @@ def forget(life: Life) -> None:
 
 
 def forget_too_much(life: Life) -> None:
-    """More of a class than there is."""
+    """More of a class than was learned."""
     one, label = life.any(), life.chance.choice(LABELS)
     own = [sample for sample in one.ledger.samples() if sample[1] == label]
     more = [*own, (life.chance.randrange(PICTURES), label)]
     labels = [label] * len(more)
-    _refused(lambda: one.model.forget(pictures(more), labels), ForgetError, "to forget more than there is")
+    _refused(lambda: one.model.forget(pictures(more), labels), ForgetError, "to forget more than was learned")
 
 
 def merge(life: Life) -> None:
-    """Two models: refused if they share a lesson, for it would count twice."""
+    """Two models: refused if they share a batch, for it would count twice."""
     one, other = life.chance.sample(life.known, 2)
     if one.batches & other.batches:
-        _refused(lambda: one.model.merge(other.model), MismatchError, "to merge models that share lessons")
+        _refused(lambda: one.model.merge(other.model), MismatchError, "to merge models that share batches")
         return
     one.model.merge(other.model)
     one.ledger = one.ledger.merged(other.ledger)
@@ -150,16 +150,16 @@ def merge_with_base(life: Life) -> None:
 
 
 def save_and_load(life: Life) -> None:
-    """By way of a file, which is copied or renamed."""
-    place = life.chance.randrange(len(life.known))
-    one, path = life.known[place], life.folder / f"{place}.layup"
+    """Through a file, which is copied or renamed."""
+    index = life.chance.randrange(len(life.known))
+    one, path = life.known[index], life.folder / f"{index}.layup"
     one.model.save(path)
     moved = life.folder / "moved.layup"
     if life.chance.random() < 0.5:
         path.replace(moved)
     else:
         moved.write_bytes(path.read_bytes())
-    life.known[place] = life.loaded(moved, one)
+    life.known[index] = life.loaded(moved, one)
 
 
 def start_anew(life: Life) -> None:
@@ -172,9 +172,9 @@ def predict(life: Life) -> None:
     one = life.any()
     if not one.ledger.held:
         return
-    asked = [(life.chance.randrange(PICTURES), "") for _ in range(2)]
-    x, _ = life.rows.of(asked)
-    one.ledger.require_scores(one.model.scores(pictures(asked)), x, LAM, life.balance, 1e-3)
+    tested = [(life.chance.randrange(PICTURES), "") for _ in range(2)]
+    x, _ = life.rows.of(tested)
+    one.ledger.require_scores(one.model.scores(pictures(tested)), x, LAM, life.balance, 1e-3)
 
 
 STEPS_OF_LIFE: tuple[Callable[[Life], None], ...] = (
@@ -211,7 +211,7 @@ def prepare(_folder: Path) -> Tries:
                 for one in life.known:
                     one.ledger.require_counts(one.model.statistics_)
                     same = Counter(one.model.batches).total() == one.batches.total()
-                    require(same, "the number of lessons is wrong", len(one.model.batches))
+                    require(same, "the number of batches is wrong", len(one.model.batches))
                 chosen = life.any()
                 chosen.ledger.require_sums(chosen.model.statistics_, ROUNDING)
 

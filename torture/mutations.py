@@ -44,7 +44,7 @@ Sample = tuple[str, bytes, Callable[[Path, Random], None]]
 
 
 def require_sound(model: ImageModel) -> None:
-    """What every model is that could have been learned: to be trusted as if it was one's own."""
+    """What every model is that could have been learned: to be trusted like your own."""
     labels = model.statistics_.labels
     require(all(type(label) is str and label for label in labels), "labels are not all text", labels)
     require_sound_sums(model.statistics_)
@@ -83,11 +83,11 @@ def _require_positive(gram: NDArray[np.float64]) -> None:
 
 
 def look(model: ImageModel, image: bool, chance: Random) -> None:
-    """Ask a model that was loaded: it gives numbers, of a vector and of an image."""
+    """Predict with a model that was loaded: it gives numbers, of a vector and of an image."""
     if not model.classes_:
         return
     for name, value in model.classifier_.in_force().items():
-        require(type(value) is float and 0 <= value < np.inf, f"{name} is no number ≥ 0", value)
+        require(type(value) is float and 0 <= value < np.inf, f"{name} is not a number ≥ 0", value)
     vector = np.random.default_rng(chance.getrandbits(32)).normal(size=(2, model.statistics_.dim))
     scores = model.classifier_.scores(vector)
     require(bool(np.isfinite(scores).all()), "scores of a vector are not finite")
@@ -100,7 +100,7 @@ def look(model: ImageModel, image: bool, chance: Random) -> None:
 
 
 def _refused_or(work: Callable[[], Any]) -> Any:
-    """What something gives; None where it was refused in a sentence."""
+    """What something gives; None if it was refused in a sentence."""
     try:
         return work()
     except LayupError as error:
@@ -152,7 +152,7 @@ def require_finite_state(network: AdaptedBackbone) -> None:
 
 
 def adapted(checkpoint: Path) -> AdaptedBackbone:
-    """The shortest adaptation there is, which goes on from a checkpoint if it finds its own."""
+    """The shortest possible adaptation, which goes on from a checkpoint if it finds its own."""
     images, labels = samples.batch("checkpoint", {"ant": 2, "bee": 2})
     return adapt(
         load_backbone("vit-nano"), images, labels, samples.session(), checkpoint=checkpoint, workers=0
@@ -179,7 +179,7 @@ def model_sample(name: str, path: Path) -> Sample:
 
 
 def tries(made: Sequence[Sample]) -> Tries:
-    """Changes of these files; some lead to a folder outside, which nobody may open."""
+    """Changes of these files; some lead to a folder outside, which must not be opened."""
 
     def attempt(index: int, chance: Random, home: Path) -> None:
         name, data, check = made[index % len(made)]

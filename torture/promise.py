@@ -16,7 +16,7 @@ from layup.seeds import seed_of
 T = TypeVar("T")
 
 LONGEST = 2000
-"""Characters of an error that is still a sentence to somebody."""
+"""Characters of an error that can still be read as a sentence."""
 
 
 class BrokenError(AssertionError):
@@ -60,7 +60,7 @@ class Promise:
 
 
 def chance_of(seed: int, promise: str, index: int) -> Random:
-    """All that is random in one try follows from these three, so that it can be had again alone.
+    """All that is random in one try follows from these three, so that it can be repeated alone.
 
     >>> chance_of(7, "mutations", 4711).random() == chance_of(7, "mutations", 4711).random()
     True
@@ -69,7 +69,7 @@ def chance_of(seed: int, promise: str, index: int) -> Random:
 
 
 def mixed(cases: Iterable[T]) -> list[T]:
-    """All cases, in an order that is always the same and of no kind: so the first few are some of each.
+    """All cases, in an order that is always the same but mixed, so that the first few are some of each.
 
     >>> mixed("abcdef") == mixed("abcdef") != list("abcdef")
     True

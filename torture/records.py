@@ -17,16 +17,16 @@ COMPARED, DRAWN = 50, 500
 
 
 def require_sound(record: Record) -> None:
-    """Numbers that belong together, as those of a run do."""
+    """Numbers that fit together, as those of a run do."""
     options = record.run.get("options", {}) if isinstance(record.run, dict) else None
-    require(isinstance(options, dict), "run is no object, or has no options", record.run)
+    require(isinstance(options, dict), "run is not an object, or has no options", record.run)
     known = record.class_order
     require(_all_texts(known) and len(set(known)) == len(known), "classes are not texts, each once", known)
     for task in record.tasks:
         sound = _all_texts(task.classes) and set(task.classes) <= set(known) and type(task.test) is int
         require(sound, "a task is not what it should be", task)
-    places = [*record.truth, *record.test_tasks, *record.predictions]
-    require(all(type(place) is int for place in places), "a place is no whole number")
+    indices = [*record.truth, *record.test_tasks, *record.predictions]
+    require(all(type(index) is int for index in indices), "an index is not a whole number")
     for step in record.steps:
         _require_sound_step(step)
     for name, value in record.summary.items() if record.finished else ():
@@ -35,7 +35,7 @@ def require_sound(record: Record) -> None:
 
 
 def _require_sound_step(step: Step) -> None:
-    require(isinstance(step.per_class, dict), "per_class is no object", step.per_class)
+    require(isinstance(step.per_class, dict), "per_class is not an object", step.per_class)
     shares = [*(value for value in step.accuracies if value is not None), *step.per_class.values()]
     require(all(map(_is_number, shares)) and max(shares, default=0) <= 1, "not all from 0 to 1", shares)
     times = [step.learn_seconds, step.predict_seconds, step.forward_passes, step.training_passes]
@@ -84,7 +84,7 @@ def prepare(folder: Path) -> Tries:
 
 
 def _compare(home: Path, draw: bool) -> None:
-    """The records that are good are compared, whatever lies beside them."""
+    """The good records are compared, whatever other files there are."""
     shown = command.run("compare", home)
     require("layup" in shown and "nmc" in shown, "the good records are not in the table")
     if draw:

@@ -13,7 +13,7 @@ from torture.runner import Outcome
 from torture.worker import Failure
 
 MORE = 8
-"""Further tries that are named of failures of one kind."""
+"""How many further tries are named for failures of one kind."""
 COLUMNS = ("promise", "what it says", "tries", "failures", "time")
 BEGIN, END = "<!-- python -m torture -->", "<!-- end -->"
 
@@ -42,7 +42,7 @@ def rows(outcomes: Sequence[Outcome]) -> list[list[str]]:
 
 
 def explained(outcome: Outcome, seed: int) -> Iterator[str]:
-    """Failures, those that seem to be of one cause together, each with how to have it again."""
+    """Failures, those that seem to be of one cause together, each with the command that repeats it."""
 
     def kind(failure: Failure) -> str:
         return failure.kind
@@ -91,7 +91,7 @@ def write_json(path: Path, outcomes: Sequence[Outcome], seed: int) -> None:
 
 
 def write_markdown(path: Path, outcomes: Sequence[Outcome], command: str) -> None:
-    """Keep the table: in its marked place, if the file has one, else as all of the file."""
+    """Keep the table: between its markers, if the file has them, else as the whole file."""
     text = markdown(outcomes, command)
     page = path.read_text("utf-8") if path.exists() else ""
     before, begin, rest = page.partition(BEGIN)

@@ -1,4 +1,4 @@
-"""All tries of a promise, on all cores, each in a folder of its own."""
+"""All tries of a promise, on all cores, each in its own folder."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def quick() -> Path | None:
 
 @contextmanager
 def _ended_by_sigterm() -> Iterator[None]:
-    """Whoever ends the process with SIGTERM ends the block first, which then leaves nothing behind."""
+    """SIGTERM ends the block before the process, so that nothing is left behind."""
 
     def leave(number: int, _frame: FrameType | None) -> None:
         raise SystemExit(128 + number)
@@ -97,7 +97,9 @@ def _supervise(
     crew: Sequence[Worker], waiting: list[Sequence[int]], outcome: Outcome, show: bool | None
 ) -> None:
     bar = progress_bar(show, "tries")
-    bar.live.auto_refresh = False  # no thread: a process that is forked beside one may never get its locks
+    bar.live.auto_refresh = (
+        False  # no thread: a process that is forked while one runs may never get its locks
+    )
     with bar:
         task = bar.add_task(outcome.promise.name, total=outcome.tries, note="")
         for worker in crew:

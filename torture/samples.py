@@ -82,5 +82,5 @@ def backbone_for(header: Mapping[str, Any]) -> Backbone | None:
 
 
 def one_thread() -> None:
-    """Many processes are run at once, and networks are tiny."""
+    """Many processes run at the same time, and networks are tiny."""
     torch.set_num_threads(1)

@@ -1,4 +1,4 @@
-"""What the tests have and tries need too: slow twins of formulas, and records that never were.
+"""What the tests have and tries need too: slow twins of formulas, and made-up records.
 
 Read from the files of `tests/`, so that there is one of each; the package itself has neither.
 """
@@ -22,7 +22,7 @@ def from_tests(name: str) -> ModuleType:
     """
     spec = importlib.util.spec_from_file_location(f"torture_{name}", TESTS / f"{name}.py")
     if spec is None or spec.loader is None:
-        raise FileNotFoundError(f"There is no {TESTS / name}.py: tries need the tests beside them.")
+        raise FileNotFoundError(f"There is no {TESTS / name}.py: tries need the tests.")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

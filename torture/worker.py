@@ -25,7 +25,7 @@ GRACE = 20.0
 """Seconds beyond its own limit after which a try is ended from outside: not even Python runs then."""
 
 NEVER = math.inf
-"""When a try began, while there is none."""
+"""When a try began, if none is under way."""
 
 fork = multiprocessing.get_context("fork")
 
@@ -36,7 +36,7 @@ class Failure:
 
     Attributes:
         index: Which try it was.
-        kind: What is the same for all failures of one cause, as far as can be told.
+        kind: What is the same for all failures of one cause, as far as is known.
         what: The exception in a line, and what was tried.
         trace: Where it came from.
     """

@@ -172,7 +172,7 @@ def test_the_error_of_one_run_is_that_of_its_test_images():
     assert average.over == "images"
     assert average.mean == pytest.approx(np.mean(shares))
     assert average.error == pytest.approx(np.sqrt(sum(p * (1 - p) / 100 for p in shares)) / 3, rel=0.05)
-    # The answers in between are not in the record.
+    # The predictions in between are not in the record.
     assert group.measure("forgetting").over is None
     assert group.measure("seconds").over is None
 
@@ -349,9 +349,9 @@ def test_csv_has_a_line_a_group(records):
 
 
 def alike(method="layup", seeds=SEEDS, **values):
-    """Runs of several seeds that end with the same answers, as the same sums learned in another order do."""
+    """Runs of several seeds that end with the same predictions, as the same sums in another order do."""
     first = fake_record(method, seed=seeds[0], **values)
-    names = [first.class_order[place] for place in first.predictions]
+    names = [first.class_order[index] for index in first.predictions]
     found = [first]
     for seed in seeds[1:]:
         other = fake_record(method, seed=seed, **values)

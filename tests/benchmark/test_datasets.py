@@ -157,8 +157,8 @@ def test_a_sample_has_so_many_classes_and_images_in_their_own_order():
     assert small.classes == tuple(name for name in dataset.classes if name in small.classes)
     assert Counter(small.train.labels) == dict.fromkeys(small.classes, 3)
     assert Counter(small.test.labels) == dict.fromkeys(small.classes, 2)  # there are no more
-    places = [part.images.index(image) for image in small.train.images]
-    assert places == sorted(places)
+    indices = [part.images.index(image) for image in small.train.images]
+    assert indices == sorted(indices)
     assert small.tasks == 4
     assert small == dataset.sampled(4, 3)
     assert small != dataset.sampled(4, 3, seed=1)
@@ -381,8 +381,8 @@ def test_trees(name, folder, test, tmp_path, no_decoding):
         assert dataset.train.domains is None
     assert load_dataset(name, tmp_path).layout == f"{folder}/{{train,{test}}}/CLASS"
     assert load_dataset(name, root).layout == f"{root.name}/{{train,{test}}}/CLASS"
-    for place in (tmp_path, root):
-        assert source_of(name).locate(place, by_name=True).folder == root
+    for data in (tmp_path, root):
+        assert source_of(name).locate(data, by_name=True).folder == root
 
 
 def test_test_comes_before_val_and_case_does_not_matter(tmp_path):
@@ -407,7 +407,7 @@ def test_a_folder_of_another_name_counts_only_when_pointed_at(tmp_path):
     assert source_of("cub200").locate(tmp_path, by_name=True) is None
 
 
-def test_a_folder_of_its_name_comes_before_what_lies_beside_it(tmp_path):
+def test_a_folder_of_its_name_comes_before_what_lies_next_to_it(tmp_path):
     tree(tmp_path)
     root = put(tmp_path / "imagenet-r", "n01/art_1.jpg", "n01/art_2.jpg")
     lists(tmp_path, ["n01/art_1.jpg"], ["n01/art_2.jpg"])
@@ -487,7 +487,7 @@ def test_one_spelling_of_a_name_is_one_class(tmp_path):
     assert load_dataset(f"folder:{tmp_path}").classes == ("caf\u00e9",)
 
 
-# Folders of one's own
+# Your own folders
 
 
 def test_a_folder_without_a_split(tmp_path, no_decoding):
@@ -779,7 +779,7 @@ def test_the_official_archive_alone_has_no_split(tmp_path):
         assert "imagenet-r_train.yaml and imagenet-r_test.yaml" in str(caught.value)
         assert "https://github.com/aimagelab/mammoth" in str(caught.value)
     (tmp_path / "imagenet-r_train.yaml").touch()
-    with pytest.raises(InputError, match=r"and imagenet-r_test\.yaml must be beside it"):
+    with pytest.raises(InputError, match=r"and imagenet-r_test\.yaml must be next to it"):
         load_dataset("imagenet-r", tmp_path)
 
 

@@ -76,7 +76,7 @@ def numbers(record):
 
 
 def finish(one, **options):
-    """Run to the end; the records by way to answer."""
+    """Run to the end; the records by variant."""
     *_, records = one.go(**options)
     return records
 
@@ -117,7 +117,7 @@ def make(nano, features, tmp_path):
 
 @pytest.fixture
 def batches_learned(monkeypatch):
-    """The labels of each lesson that a model is given, in order."""
+    """The labels of each batch that a model is given, in order."""
     seen = []
     original = ModelLearner.learn
 
@@ -133,23 +133,23 @@ def batches_learned(monkeypatch):
 
 
 class Scripted(Learner):
-    """Notes all that it is given, and answers by a rule."""
+    """Notes all that it is given, and predicts by a rule."""
 
-    def __init__(self, answer=lambda image: image.rpartition(":")[2]):
-        self.answer = answer
-        self.learned, self.asked, self.kept = [], [], []
+    def __init__(self, rule=lambda image: image.rpartition(":")[2]):
+        self.rule = rule
+        self.learned, self.tested, self.kept = [], [], []
 
     def learn(self, images, labels):
         self.learned.append((list(images), list(labels)))
         self.kept.append(images)
 
     def predict(self, images):
-        self.asked.append(list(images))
+        self.tested.append(list(images))
         self.kept.append(images)
-        return {"": [self.answer(image) for image in images]}
+        return {"": [self.rule(image) for image in images]}
 
     def reports(self):
-        return {"": Report({"lessons": len(self.learned)}, 7)}
+        return {"": Report({"tasks": len(self.learned)}, 7)}
 
     def save(self, path):
         raise NotImplementedError
@@ -191,10 +191,10 @@ def test_a_learner_gets_exactly_the_training_images_of_each_task_in_order(settin
         assert given == [(train.images[i], train.labels[i]) for i in task.train]
         assert all(len(images) <= (scenario.batch or len(task.train)) for images, _ in learner.learned)
         test = scenario.dataset.test
-        assert learner.asked[-1] == [test.images[i] for i in event.asked]
-        assert event.predictions == {"": [test.labels[i] for i in event.asked]}
+        assert learner.tested[-1] == [test.images[i] for i in event.tested]
+        assert event.predictions == {"": [test.labels[i] for i in event.tested]}
         learner.learned.clear()
-    assert len(learner.asked) == len(scenario.tasks)
+    assert len(learner.tested) == len(scenario.tasks)
 
 
 @pytest.mark.parametrize("setting", ["cil", "dil", "ocl"])
@@ -226,9 +226,9 @@ class Watched(Sequence):
     def __init__(self, images, allowed):
         self.images, self.allowed = images, allowed
 
-    def __getitem__(self, place):
-        image = self.images[place]
-        assert self.allowed(place), "read at the wrong time"
+    def __getitem__(self, index):
+        image = self.images[index]
+        assert self.allowed(index), "read at the wrong time"
         return image
 
     def __len__(self):
@@ -239,16 +239,16 @@ class Watched(Sequence):
 def test_the_loop_itself_reads_no_test_while_learning_and_no_task_that_is_over(setting):
     plain = all_scenarios()[setting]
     train, test = plain.dataset.train, plain.dataset.test
-    task_of = {place: number for number, task in enumerate(plain.tasks) for place in task.train.tolist()}
+    task_of = {index: number for number, task in enumerate(plain.tasks) for index in task.train.tolist()}
     learner = None
 
-    def of_this_task(place):
-        return learner is None or task_of[place] == len(learner.asked)
+    def of_this_task(index):
+        return learner is None or task_of[index] == len(learner.tested)
 
     def all_learned(_place):
         if learner is None:
             return True
-        so_far = sum(len(task.train) for task in plain.tasks[: len(learner.asked) + 1])
+        so_far = sum(len(task.train) for task in plain.tasks[: len(learner.tested) + 1])
         return sum(len(images) for images, _ in learner.learned) == so_far
 
     watched = replace(
@@ -303,8 +303,8 @@ def test_no_method_touches_tests_while_learning_or_a_task_that_is_over(
     scenario = scenario.joint() if kind.joint else scenario
     tasks = len(scenario.tasks)
     for number, task in enumerate(scenario.tasks):
-        for place in task.train:
-            dataset.train.images[place].time = f"task {number}"
+        for index in task.train:
+            dataset.train.images[index].time = f"task {number}"
 
     class Clocked(Scripted):
         def __init__(self, inner):
@@ -355,7 +355,7 @@ def test_nothing_of_the_dataset_can_be_reached_from_a_learner_before_it_learns(m
 
 
 def hashed(image):
-    """An answer that is right for some images and wrong for others, whatever is asked besides."""
+    """A prediction that is right for some images and wrong for others, independent of the other images."""
     label = image.rpartition(":")[2]
     return label if sum(map(ord, image)) % 3 else "c0"
 
@@ -371,9 +371,9 @@ def test_accuracies_against_counting_by_hand(setting):
                 own = [i for i in range(len(test)) if test.domains[i] == task.name]
             else:
                 own = [i for i in range(len(test)) if test.labels[i] in task.classes]
-            asked = setting == "dil" or number <= event.task
+            tested = setting == "dil" or number <= event.task
             right = sum(hashed(test.images[i]) == test.labels[i] for i in own)
-            expected.append(right / len(own) if asked else None)
+            expected.append(right / len(own) if tested else None)
         step = event.steps[""]
         assert step.accuracies == pytest.approx(expected)
         seen = {label for task in scenario.tasks[: event.task + 1] for label in task.classes}
@@ -392,8 +392,8 @@ def test_events_say_what_was_done_and_what_it_took():
     for number, event in enumerate(events):
         step = event.steps[""]
         assert event.task == number
-        assert len(event.asked) == 8 * (number + 1)
-        assert step.chosen == {"lessons": number + 1}
+        assert len(event.tested) == 8 * (number + 1)
+        assert step.chosen == {"tasks": number + 1}
         assert step.state_bytes == 7
         assert step.learn_seconds >= 0
         assert step.predict_seconds >= 0
@@ -412,7 +412,7 @@ def test_the_event_comes_after_each_task_and_not_at_the_end():
     events = run_tasks(learner, class_incremental(named(), 3))
     for number in range(3):
         next(events)
-        assert len(learner.learned) == len(learner.asked) == number + 1
+        assert len(learner.learned) == len(learner.tested) == number + 1
 
 
 # The record
@@ -467,8 +467,8 @@ def test_a_record_has_all_that_is_needed_to_repeat_it(make, nano):
     assert len(values["steps"][0]["chosen"]["adaptation"]["epochs"]) == 3
     truth = [scenario.class_order.index(label) for label in scenario.dataset.test.labels]
     assert values["test"]["truth"] == truth
-    assert values["test"]["task"] == [place // 2 for place in truth]
-    right = np.array(values["test"]["answers"]) == truth
+    assert values["test"]["task"] == [index // 2 for index in truth]
+    right = np.array(values["test"]["predictions"]) == truth
     last = [right[np.array(values["test"]["task"]) == task].mean() for task in range(5)]
     assert values["matrix"][-1] == pytest.approx(last)
     assert values["summary"]["average_accuracy"] == pytest.approx(np.mean(last))
@@ -675,7 +675,7 @@ def test_a_stream_is_neither_adapted_to_nor_searched(make):
 
 
 def test_a_stream_ends_where_learning_at_once_ends(make):
-    """The sums are the same, so at a given λ are the answers."""
+    """The sums are the same, so at a given λ are the predictions."""
     stream = only(make(scenario=online(few_digits(), batch=3), lam=1.0))
     offline = only(make(lam=1.0))
     assert stream.predictions == offline.predictions
@@ -819,8 +819,8 @@ def begun(make, tasks=2, **options):
     for _ in range(tasks):
         next(going)
     going.close()
-    [place] = [each for each in (one.folder / "unfinished").iterdir() if each.is_dir()]
-    return place
+    [home] = [each for each in (one.folder / "unfinished").iterdir() if each.is_dir()]
+    return home
 
 
 def test_again_begins_anew_what_was_begun(make, batches_learned):
@@ -839,22 +839,22 @@ def test_another_version_begins_anew(make, batches_learned, monkeypatch):
 
 
 def test_an_unfinished_run_is_not_taken_for_a_finished_one(make):
-    place = begun(make)
+    home = begun(make)
     assert make().finished() is None
-    assert sorted(file.name for file in place.iterdir() if not file.name.startswith(".")) == [
+    assert sorted(file.name for file in home.iterdir() if not file.name.startswith(".")) == [
         "learner-2.layup",
         "progress.json",
     ]
-    progress = json.loads((place / "progress.json").read_text())
+    progress = json.loads((home / "progress.json").read_text())
     assert progress["records"][""]["summary"] is None
 
 
 def test_who_has_to_wait_for_a_run_is_told_for_whom(make):
-    place = begun(make, method="nmc")
+    home = begun(make, method="nmc")
     told, held, free = [], threading.Event(), threading.Event()
 
     def hold():
-        with storage.locked(place):
+        with storage.locked(home):
             held.set()
             free.wait(60)
 
@@ -873,27 +873,27 @@ def test_who_has_to_wait_for_a_run_is_told_for_whom(make):
 @pytest.mark.parametrize(
     "damage",
     [
-        lambda place: (place / "progress.json").write_text(""),
-        lambda place: (place / "progress.json").write_text('{"learner": "learner-2.layup", "recor'),
-        lambda place: (place / "progress.json").write_bytes(b"\xff\xfe\x00"),
-        lambda place: (place / "progress.json").write_text("[]"),
-        lambda place: (place / "progress.json").write_text("{}"),
-        lambda place: (place / "progress.json").write_text("[" * 100_000),
-        lambda place: (place / "progress.json").write_text('{"records": {}, "learner": "learner-2.layup"}'),
-        lambda place: (place / "progress.json").write_text('{"records": [], "learner": "learner-2.layup"}'),
-        lambda place: (place / "progress.json").write_text('{"records": {"": 3}, "learner": 3}'),
-        lambda place: (place / "learner-2.layup").unlink(),
-        lambda place: (place / "learner-2.layup").write_bytes(b""),
-        lambda place: (place / "learner-2.layup").write_bytes((place / "learner-2.layup").read_bytes()[:-9]),
+        lambda home: (home / "progress.json").write_text(""),
+        lambda home: (home / "progress.json").write_text('{"learner": "learner-2.layup", "recor'),
+        lambda home: (home / "progress.json").write_bytes(b"\xff\xfe\x00"),
+        lambda home: (home / "progress.json").write_text("[]"),
+        lambda home: (home / "progress.json").write_text("{}"),
+        lambda home: (home / "progress.json").write_text("[" * 100_000),
+        lambda home: (home / "progress.json").write_text('{"records": {}, "learner": "learner-2.layup"}'),
+        lambda home: (home / "progress.json").write_text('{"records": [], "learner": "learner-2.layup"}'),
+        lambda home: (home / "progress.json").write_text('{"records": {"": 3}, "learner": 3}'),
+        lambda home: (home / "learner-2.layup").unlink(),
+        lambda home: (home / "learner-2.layup").write_bytes(b""),
+        lambda home: (home / "learner-2.layup").write_bytes((home / "learner-2.layup").read_bytes()[:-9]),
     ],
 )
 def test_damaged_progress_is_one_clear_sentence_and_again_mends_it(make, damage):
-    place = begun(make, method="nmc")
-    damage(place)
+    home = begun(make, method="nmc")
+    damage(home)
     with pytest.raises(DamagedFileError) as damaged:
         finish(make("nmc"))
     message = str(damaged.value)
-    assert message.startswith(f"The unfinished run in '{place}' cannot go on: ")
+    assert message.startswith(f"The unfinished run in '{home}' cannot go on: ")
     assert message.endswith("Begin it anew.")
     assert "\n" not in message
     assert ".." not in message
@@ -935,8 +935,8 @@ def test_a_record_that_cannot_be_written_loses_nothing(make, tmp_path, batches_l
     assert len(batches_learned) == 5
 
 
-def test_whoever_waits_for_a_run_finds_it_finished(make, batches_learned):
-    """Two commands at once: the second one waits, and then has nothing to do."""
+def test_a_command_that_waits_for_a_run_finds_it_finished(make, batches_learned):
+    """Two commands at the same time: the second one waits, and then has nothing to do."""
     from threading import Thread
 
     first = make("nmc").go()
@@ -992,7 +992,7 @@ def is_learner(path, *_):
 
 @dataclass(frozen=True)
 class Killing:
-    """Where a run is killed, one time after the other, and how many lessons are learned when it goes on."""
+    """Where a run is killed, one time after the other, and how many tasks are learned when it goes on."""
 
     times: tuple
     learned: int
@@ -1026,7 +1026,7 @@ def to_be_killed(folder, killing, nano):
 
 
 def kill_all(folder):
-    """Runs in a process of its own: start every run, and kill it."""
+    """Runs in a separate process: start every run, and kill it."""
     torch.set_num_threads(1)
     nano = load_backbone("vit-nano")
     for what, killing in KILLINGS.items():

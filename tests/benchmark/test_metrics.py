@@ -118,7 +118,7 @@ def test_the_summary_names_each_number() -> None:
     assert found["sample_weighted_accuracy"] == found["sample_weighted_over_all_tasks"] == pytest.approx(0.33)
     assert found["mean_of_average_accuracy_curve"] == pytest.approx(2.2 / 3)
     assert found["mean_of_sample_weighted_curve"] == pytest.approx((1.0 + 0.65 + 0.33) / 3)
-    assert found["mean_of_all_tasks_curve"] is None  # nobody asked of classes not learned yet
+    assert found["mean_of_all_tasks_curve"] is None  # classes not learned yet are not tested
     assert found["forgetting"] == pytest.approx(0.15)
     assert found["backward_transfer"] == pytest.approx(-0.15)
     assert summary(DIL, SIZES)["mean_of_all_tasks_curve"] == pytest.approx((1.3 / 3 + 1.4 / 3 + 0.6) / 3)
@@ -274,7 +274,7 @@ def test_the_bootstrap_agrees_with_resampling_images(by_image: bool) -> None:
 
 
 def test_pairing_makes_the_error_smaller_where_runs_agree() -> None:
-    """Two runs that answer alike but for five images differ surely, however hard the images are."""
+    """Two runs that differ only in five images differ surely, however hard the images are."""
     rng = np.random.default_rng(1)
     a = rng.random(400) < 0.5
     b = a.copy()
@@ -298,7 +298,7 @@ def test_the_bootstrap_of_what_cannot_be_is_refused() -> None:
         bootstrap([0.5, 1.0], [0, 0])
     with pytest.raises(InputError, match="at least one image"):
         bootstrap([], [])
-    with pytest.raises(InputError, match="no pairs"):
+    with pytest.raises(InputError, match="are not pairs"):
         paired_bootstrap(A, A[:2], STRATA)
     with pytest.raises(InputError, match="needs its task"):
         bootstrap(A, STRATA[:2])

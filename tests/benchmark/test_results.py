@@ -92,9 +92,9 @@ def test_what_is_no_record_does_not_stop_the_others(record, tmp_path, caplog):
     (tmp_path / "loop.json").symlink_to("loop.json")
     os.mkfifo(tmp_path / "pipe.json")
     assert find_records([tmp_path]) == [record]
-    passed_over = [message for message in caplog.messages if message.startswith("Passed over: ")]
-    named = [name for name in ("bytes", "deep", "folder", "link", "loop", "pipe") if name in str(passed_over)]
-    assert len(named) == len(passed_over) == 6
+    skipped = [message for message in caplog.messages if message.startswith("Skipped: ")]
+    named = [name for name in ("bytes", "deep", "folder", "link", "loop", "pipe") if name in str(skipped)]
+    assert len(named) == len(skipped) == 6
 
 
 def test_a_pipe_is_no_record(tmp_path):
@@ -135,11 +135,11 @@ def test_a_record_that_is_not_there(tmp_path):
         Record.read(tmp_path / "file" / "r.json")
 
 
-@pytest.mark.parametrize("place", ["file", "folder"])
-def test_a_record_of_a_later_layup(place, record, tmp_path):
+@pytest.mark.parametrize("where", ["file", "folder"])
+def test_a_record_of_a_later_layup(where, record, tmp_path):
     (tmp_path / "r.json").write_text(json.dumps({**record.to_dict(), "schema": SCHEMA + 1}))
     with pytest.raises(NewerFormatError, match="Update layup"):
-        find_records([tmp_path if place == "folder" else tmp_path / "r.json"])
+        find_records([tmp_path if where == "folder" else tmp_path / "r.json"])
 
 
 DEEP = "[" * 100_000 + "]" * 100_000
@@ -153,7 +153,7 @@ def test_what_is_not_a_record(text, tmp_path):
 
 
 def damage(values, where, value):
-    """Put a value at a place deep in a record."""
+    """Put a value at a path deep in a record."""
     *above, last = where
     inner = values
     for name in above:

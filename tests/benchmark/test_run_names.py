@@ -1,4 +1,4 @@
-"""A label says what sets a run apart from those beside it, and nothing else."""
+"""A label says how a run differs from the others, and nothing else."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def resolve(network, tmp_path):
     return resolved
 
 
-def places(scenario):
+def indices(scenario):
     return [(task.name, task.classes, task.train.tolist(), task.test.tolist()) for task in scenario.tasks]
 
 
@@ -54,7 +54,7 @@ def test_tasks_are_cut_as_the_words_say(changes, twin):
     spec = replace(SPEC, **changes)
     dataset = spec.load_dataset()
     found, expected = spec.scenario(dataset), twin(dataset)
-    assert places(found) == places(expected)
+    assert indices(found) == indices(expected)
     assert (found.setting, found.seed, found.cut, found.batch) == (
         expected.setting,
         expected.seed,
@@ -66,12 +66,12 @@ def test_tasks_are_cut_as_the_words_say(changes, twin):
 def test_domains_come_in_the_order_that_is_asked_for():
     spec = RunSpec("digits-styles", sample=(3, 2))
     dataset = spec.load_dataset()
-    assert places(spec.scenario(dataset)) == places(domain_incremental(dataset))
+    assert indices(spec.scenario(dataset)) == indices(domain_incremental(dataset))
     backwards = replace(spec, order=dataset.domains[::-1])
     found = backwards.scenario(backwards.load_dataset())
     assert [task.name for task in found.tasks] == list(dataset.domains[::-1])
     mixed = replace(spec, order="shuffled", seed=3).scenario(dataset)
-    assert places(mixed) == places(domain_incremental(dataset, 3, shuffled=True))
+    assert indices(mixed) == indices(domain_incremental(dataset, 3, shuffled=True))
 
 
 def test_the_official_preset_shuffles_classes_and_no_domains():
@@ -117,7 +117,7 @@ def test_several_values_of_one_option_are_one_run(method, options, expected):
 
 
 def test_methods_that_prediction_in_one_way_refuse_several():
-    with pytest.raises(InputError, match="Several k at once are for the method 'layup', not for 'laynmc'"):
+    with pytest.raises(InputError, match="Several values of k are for the method 'layup', not for 'laynmc'"):
         RunSpec("digits", method="laynmc", options={"k": (1, 2)}).load_method()
     with pytest.raises(InputError, match="The method 'nmc' has no option 'k'"):
         RunSpec("digits", method="nmc", options={"k": 1}).load_method()

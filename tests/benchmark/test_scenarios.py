@@ -46,12 +46,12 @@ def test_all_tasks_at_once_have_all_images_and_forget_how_they_were_cut():
         joined = scenario.joint()
         [task] = joined.tasks
         for part in ("train", "test"):
-            places = np.concatenate([getattr(each, part) for each in scenario.tasks])
-            assert getattr(task, part).tolist() == sorted(places)
+            indices = np.concatenate([getattr(each, part) for each in scenario.tasks])
+            assert getattr(task, part).tolist() == sorted(indices)
         assert task.classes == scenario.class_order
         assert joined.cut == {"per_class": 2}
         assert (joined.setting, joined.seed) == (scenario.setting, scenario.seed)
-        assert joined.asked(0).tolist() == task.test.tolist()
+        assert joined.tested(0).tolist() == task.test.tolist()
     assert class_incremental(dataset, 3).joint().cut == class_incremental(dataset, 2).joint().cut
 
 
@@ -142,7 +142,7 @@ def test_all_tasks_but_one_are_of_one_size_or_all_differ_by_one_at_most(
 @pytest.mark.parametrize(
     ("classes", "tasks", "options", "says"),
     [
-        (10, 11, {}, "10 classes cannot be shared out among 11 tasks. Use from 1 to 10 tasks."),
+        (10, 11, {}, "10 classes cannot be divided among 11 tasks. Use from 1 to 10 tasks."),
         (10, 0, {}, "among 0 tasks"),
         (10, -3, {}, "among -3 tasks"),
         (10, 5, {"first": 0}, "The first of 5 tasks cannot have 0 of 10 classes. Use from 1 to 6."),
@@ -186,8 +186,8 @@ def test_tasks_are_a_partition_of_classes_and_images() -> None:
     scenario = class_incremental(dataset, 4)
     assert [name for task in scenario.tasks for name in task.classes] == list(scenario.class_order)
     for kind in ("train", "test"):
-        places = np.concatenate([getattr(task, kind) for task in scenario.tasks])
-        assert sorted(places) == list(range(len(getattr(dataset, kind))))
+        indices = np.concatenate([getattr(task, kind) for task in scenario.tasks])
+        assert sorted(indices) == list(range(len(getattr(dataset, kind))))
         for task in scenario.tasks:
             assert {getattr(dataset, kind).labels[i] for i in getattr(task, kind)} == set(task.classes)
     assert [task.name for task in scenario.tasks] == ["1", "2", "3", "4"]
@@ -199,9 +199,9 @@ def test_what_is_asked_are_the_tests_of_all_tasks_so_far_in_the_order_of_the_dat
     for task in range(3):
         seen = {name for each in scenario.tasks[: task + 1] for name in each.classes}
         expected = [i for i, label in enumerate(dataset.test.labels) if label in seen]
-        assert scenario.asked(task).tolist() == expected
-    for place, task in enumerate(scenario.test_tasks):
-        assert dataset.test.labels[place] in scenario.tasks[task].classes
+        assert scenario.tested(task).tolist() == expected
+    for index, task in enumerate(scenario.test_tasks):
+        assert dataset.test.labels[index] in scenario.tasks[task].classes
 
 
 # Fewer images
@@ -237,7 +237,7 @@ def test_without_domains_in_turn_so_many_of_a_class_are_of_all_domains_together(
 
 
 def test_no_image_of_a_class_is_impossible() -> None:
-    with pytest.raises(InputError, match=r"^0 training images a class are impossible\. Use 1 or more"):
+    with pytest.raises(InputError, match=r"^0 training images per class are impossible\. Use 1 or more"):
         class_incremental(made(), 5, per_class=0)
 
 
@@ -253,7 +253,7 @@ def test_each_domain_is_a_task_in_the_order_of_the_dataset() -> None:
         assert images == [image for image in dataset.train.images if f"/{style}/" in image]
     assert all(task.classes == dataset.classes for task in scenario.tasks)
     for task in range(3):
-        assert scenario.asked(task).tolist() == list(range(len(dataset.test)))
+        assert scenario.tested(task).tolist() == list(range(len(dataset.test)))
     assert [STYLES[task] for task in scenario.test_tasks] == list(dataset.test.domains)
 
 
@@ -284,10 +284,10 @@ def test_a_dataset_without_domains_has_no_domain_tasks() -> None:
 # Streams
 
 
-@pytest.mark.parametrize("batch", [1, 3, 10, 1000])
-def test_a_stream_gives_each_image_once_and_no_batch_straddles_a_boundary(batch: int) -> None:
+@pytest.mark.parametrize("size", [1, 3, 10, 1000])
+def test_a_stream_gives_each_image_once_and_no_batch_straddles_a_boundary(size: int) -> None:
     dataset = made(6, 7, 1)
-    scenario = online(dataset, 3, batch=batch)
+    scenario = online(dataset, 3, batch=size)
     seen = []
     for task in range(3):
         sizes = []
@@ -296,8 +296,8 @@ def test_a_stream_gives_each_image_once_and_no_batch_straddles_a_boundary(batch:
             assert set(batch.labels) <= set(scenario.tasks[task].classes)
             assert [image.split("/")[2] for image in batch.images] == batch.labels
             seen += batch.images
-        assert sizes[:-1] == [batch] * (len(sizes) - 1)
-        assert 1 <= sizes[-1] <= batch
+        assert sizes[:-1] == [size] * (len(sizes) - 1)
+        assert 1 <= sizes[-1] <= size
     assert sorted(seen) == sorted(dataset.train.images)
 
 
@@ -404,12 +404,12 @@ def test_images_can_be_read_while_they_are_lent_and_not_afterwards() -> None:
     assert (len(lent), len(part), len(parts_part)) == (4, 3, 2)
 
 
-@pytest.mark.parametrize("batch", [None, 2])
+@pytest.mark.parametrize("size", [None, 2])
 def test_each_batch_is_over_when_the_next_one_begins_even_for_a_learner_that_kept_it(
-    batch: int | None,
+    size: int | None,
 ) -> None:
     dataset = made(4, 3, 1)
-    scenario = class_incremental(dataset, 2) if batch is None else online(dataset, 2, batch=batch)
+    scenario = class_incremental(dataset, 2) if size is None else online(dataset, 2, batch=size)
     kept: list[Any] = []
     for task in range(2):
         for batch in scenario.batches(task):
@@ -461,7 +461,7 @@ def test_nothing_of_the_tests_can_be_reached_from_a_batch(name: str, batch: int 
         scenario = class_incremental(dataset) if batch is None else online(dataset, batch=batch)
     tests = {id(image) for image in dataset.test.images}
     assert tests <= reachable(scenario).keys()  # the walk does find them where they are
-    batches = scenario.batches(1)  # taken back when this is gone
+    batches = scenario.batches(1)  # revoked when this is gone
     batch = next(batches)
     found = reachable(batch)
     assert {id(image) for image in batch.images} <= found.keys()

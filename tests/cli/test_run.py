@@ -390,7 +390,7 @@ def test_a_record_says_nothing_of_where_the_photos_are(quick, here):
         (("--k", ""), ["--k '' cannot be read"]),
         (("--k", "1.5"), ["--k '1.5' cannot be read"]),
         (("--k", "3", "--method", "nmc"), ["The method 'nmc' has no option 'k'"]),
-        (("--k", "1,2", "--method", "laynmc"), ["Several k at once are for the method 'layup'"]),
+        (("--k", "1,2", "--method", "laynmc"), ["Several values of k are for the method 'layup'"]),
         (("--lam", "serach"), ["Unknown rule for λ 'serach'", "Did you mean 'search'?"]),
         (("--lam", "-1"), ["λ = -1.0 cannot be used"]),
         (("--lam", "nan"), ["λ = nan cannot be used"]),
@@ -399,7 +399,7 @@ def test_a_record_says_nothing_of_where_the_photos_are(quick, here):
         (("--seed", "x"), ["--seed 'x' cannot be read"]),
         (("--seed=-1",), ["--seed '-1' cannot be read"]),
         (("--seed", str(2**32)), [f"The seed {2**32}", "from 0 to 2^32 - 1"]),
-        (("--tasks", "5"), ["4 classes cannot be shared out among 5 tasks", "from 1 to 4"]),
+        (("--tasks", "5"), ["4 classes cannot be divided among 5 tasks", "from 1 to 4"]),
         (("--tasks", "0"), ["among 0 tasks"]),
         (
             ("--first", "4", "--tasks", "2"),

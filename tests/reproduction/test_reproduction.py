@@ -104,7 +104,7 @@ def test_runs_are_done_once_and_survive_the_process(runner):
         (Spec("l2p", "IN21K"), "plain vision transformer"),
         (Spec("layup", "IN21K", "vpt").having(k=1), "'vpt' attaches to"),
         (Spec("layup", "IN21K").having(k=18), "has not so many layers"),
-        (Spec("layup", "IN21K", tasks=7).having(k=1), "4 classes cannot be shared out among 7 tasks"),
+        (Spec("layup", "IN21K", tasks=7).having(k=1), "4 classes cannot be divided among 7 tasks"),
         (Spec("slca", "IN21K"), "'slca' is left out"),
         (Spec("nmc", "IN21K"), "It has not been run"),
     ],
@@ -686,7 +686,7 @@ def test_a_forecast_knows_what_is_finished_and_what_cannot_be(runner):
     done, impossible = estimates(runner, jobs)
     assert done.finished
     assert done.passes == 0
-    assert "cannot be shared out among 9 tasks" in impossible.why
+    assert "cannot be divided among 9 tasks" in impossible.why
 
 
 def test_a_forecast_of_passes_is_what_a_run_then_takes(runner):

@@ -555,12 +555,12 @@ def test_histories_find_what_is_not_refused(tmp_path: Path, monkeypatch: pytest.
 @pytest.mark.parametrize("index", range(5))
 def test_strangers_always_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, index: int) -> None:
     """Whatever is known, and however much: a stranger is not forgotten."""
-    asked: list[int] = []
+    tested: list[int] = []
     real = histories.Life.refuses
 
     def refuses(self: histories.Life, model: RidgeClassifier, samples: Sequence[ledger.Sample]) -> None:
         real(self, model, samples)
-        asked.append(model.statistics_.total)
+        tested.append(model.statistics_.total)
 
     steps = (histories.learn, histories.forget_a_stranger)
     drawn: list[int] = []
@@ -569,8 +569,8 @@ def test_strangers_always_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr(histories.Life, "refuses", refuses)
     monkeypatch.setattr(histories, "about", lambda what: drawn.append("stranger" in what) or nullcontext())
     histories.live(chance_of(0, "histories", index), tmp_path, 60)
-    assert len(asked) == sum(drawn) > 10
-    assert 2 <= min(asked) <= max(asked) <= histories.DIM // 2
+    assert len(tested) == sum(drawn) > 10
+    assert 2 <= min(tested) <= max(tested) <= histories.DIM // 2
 
 
 def test_histories_of_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -735,7 +735,7 @@ def test_a_model_whose_first_session_diverged_has_learned_nothing(backbone):
     model = LayUP(backbone, lam=1.0, adapter=quick(learning_rate=1e30), cache=False)
     with pytest.raises(DivergedError):
         model.learn(IMAGES, LABELS)
-    assert (model.counts_, model.batches, model.adapted) == ({}, [], False)
+    assert (model.counts_, model.batches, model.network.adapted) == ({}, [], False)
 
 
 @pytest.mark.parametrize("patience", [4, None])
@@ -867,7 +867,7 @@ def test_a_bar_shows_loss_and_held_out_accuracy(backbone, scripted, capsys, monk
 def test_all_images_are_learned_those_held_out_too(backbone):
     model = LayUP(backbone, lam=1.0, adapter=FirstSession("vpt", epochs=1), cache=False)
     model.learn(IMAGES, LABELS)
-    assert model.adapted
+    assert model.network.adapted
     assert model.counts_ == {"digit 0": 8, "digit 1": 8, "digit 2": 7}
     model.learn(*coloured({1: 2, 3: 2, 5: 2}, start=20))
     assert model.counts_ == {"digit 0": 8, "digit 1": 10, "digit 2": 7, "digit 3": 2, "digit 5": 2}

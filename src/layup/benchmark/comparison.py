@@ -1,11 +1,11 @@
 """Records of runs → rows to compare: repeats put together, means with their errors, paired differences.
 
 Two runs are repeats of one experiment if they differ in nothing but seeds. Each experiment is a `Group` with
-a short label, which tells what sets it apart from the others.
+a short label, which says how it differs from the others.
 
-An error is never of two kinds at once: over seeds where an experiment was repeated, over test images (a
-bootstrap) where it was run once, or where the seeds change nothing of the last answers: the same sums have
-the same answers, in whatever order they were learned. `Measured.over` says which.
+An error is of one kind only: over seeds if an experiment was repeated; over test images (a bootstrap) if it
+was run once, or if the seeds do not change the last predictions: the same sums give the same predictions, in
+any order of learning. `Measured.over` says which.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Over = Literal["seeds", "images"] | None
 ACCURACIES = tuple(metrics.summary(np.empty((0, 0)), []))
 """The names of the numbers that a record sums up."""
 
-# A record keeps the last answers only, so only these can be bootstrapped. True: every image counts the same.
+# Only these follow from the last predictions, which a record keeps. True: every image counts the same.
 FROM_LAST_PREDICTIONS = {
     "average_accuracy": False,
     "mean_over_all_tasks": False,
@@ -45,7 +45,7 @@ def authors_passes(record: Record) -> int:
     """How many images the authors' protocol would have sent through the backbone to read them.
 
     Each training image once, and the tests of each task after that task and every later one; in DIL too, as
-    their code asks the domains seen so far. Passes to train an adapter are not among them.
+    their code tests the domains seen so far. Passes to train an adapter are not counted.
     """
     last = len(record.tasks)
     return sum(task.train + task.test * (last - i) for i, task in enumerate(record.tasks))
@@ -74,9 +74,9 @@ METRICS = (*ACCURACIES, *COSTS)
 
 @dataclass(frozen=True)
 class Measured:
-    """A mean over runs and its standard error; None where it is undefined.
+    """A mean over runs and its standard error; None if it is undefined.
 
-    over: what the error is over, "seeds" or (where there is one run, or all answer alike) test "images".
+    over: what the error is over, "seeds" or (for one run, or if all predict the same) test "images".
     """
 
     mean: float | None
@@ -89,7 +89,7 @@ class Difference:
     """How much better one experiment's A_T is than another's, and how sure that is.
 
     over: "seeds": the mean and standard error over pairs of runs of one seed. "images": one pair, or several
-    whose answers are the same, with the standard error and the 95 % interval (low, high) of a paired
+    whose predictions are the same, with the standard error and the 95 % interval (low, high) of a paired
     bootstrap over the test images.
     """
 
@@ -110,7 +110,7 @@ class Group:
 
     @property
     def run(self) -> dict[str, Any]:
-        """What its runs have in common: all but the seeds."""
+        """What its runs have in common: all except the seeds."""
         return without_seeds(self.records[0].run)
 
     @property
@@ -131,13 +131,13 @@ class Group:
             right, tasks = last_right(self.records[0])
             found = metrics.bootstrap(right, tasks, by_image=FROM_LAST_PREDICTIONS[name])
             return Measured(mean, found.standard_error, "images")
-        if np.allclose(known, mean, rtol=0, atol=1e-12):  # no error that seeds could tell
+        if np.allclose(known, mean, rtol=0, atol=1e-12):  # seeds make no difference
             return Measured(mean)
         return Measured(mean, metrics.standard_error(known), "seeds")
 
     @cached_property
     def same_predictions(self) -> bool:
-        """Whether all runs end with the same answers: there was one, or the seeds decide nothing of it."""
+        """Whether all runs end with the same predictions: there was one run, or the seeds do not matter."""
         first, *others = (_named(record, record.predictions) for record in self.records)
         return all(first == other for other in others)
 
@@ -146,7 +146,7 @@ class Group:
         return metrics.band([of(record) for record in self.records])
 
     def per_class(self, *, first: bool = False) -> dict[str, float]:
-        """The accuracy of each class after the last task, or when it was first asked; the mean over runs."""
+        """The accuracy of each class after the last task, or when it was first tested; the mean over runs."""
         found: dict[str, list[float]] = {}
         for record in self.records:
             steps = [step.per_class for step in record.steps]
@@ -159,7 +159,7 @@ class Group:
         }
 
     def confusion(self) -> tuple[list[str], NDArray[np.int64]]:
-        """Classes, and how often each was called what after the last task, summed over different runs.
+        """Classes, and how often each was predicted as which after the last task, summed over different runs.
 
         The classes are in the order of learning if that was the same in all runs, and sorted otherwise.
         """
@@ -184,13 +184,13 @@ def forgetting_curve(record: Record) -> Curve:
 
 
 def over_all_curve(record: Record) -> Curve:
-    """The mean over all domains after each task; NaN where they were not all asked."""
+    """The mean over all domains after each task; NaN if they were not all tested."""
     return metrics.mean_over_all_curve(record.matrix)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Experiments in the order of their labels, and what to bear in mind when comparing them."""
+    """Experiments in the order of their labels, and notes on comparing them."""
 
     groups: list[Group]
     notes: list[str]
@@ -211,7 +211,7 @@ class Comparison:
 def compare(records: Iterable[Record]) -> list[Comparison]:
     """Put repeats together, and find a short label for each experiment.
 
-    The records of each dataset and setting are a comparison by themselves: numbers of two cannot be compared.
+    Each dataset and setting is a separate comparison: numbers of two cannot be compared.
 
     >>> compare([])
     Traceback (most recent call last):
@@ -236,7 +236,7 @@ def compare(records: Iterable[Record]) -> list[Comparison]:
 def compare_to(records: Iterable[Record], against: str | None) -> list[tuple[Comparison, Group | None]]:
     """The comparisons of records, each with the group of this label or number, if it has one.
 
-    Raises if none has.
+    Raises if no comparison has one.
     """
     parts: list[tuple[Comparison, Group | None]] = []
     unknown: InputError | None = None
@@ -365,7 +365,7 @@ def _canonical(value: Mapping[str, Any]) -> str:
 
 
 def last_right(record: Record) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """Whether each last answer is right, and the task of each."""
+    """Whether each last prediction is right, and the task of each."""
     return np.array(record.truth) == np.array(record.predictions), np.array(record.test_tasks)
 
 
@@ -390,7 +390,7 @@ def _average(records: Sequence[Record]) -> float:
 
 
 def _require_same_tests(a: Record, b: Record, group: Group, baseline: Group) -> None:
-    # Places in the order of classes mean different classes in runs of different orders: compare names.
+    # Indices of classes mean different classes in runs of different orders: compare names.
     if _named(a, a.truth) != _named(b, b.truth):
         raise MismatchError(
             f"'{group.label}' and '{baseline.label}' were tested on different images: {_tests(a)}, and "

@@ -1,13 +1,13 @@
 """The one loop that runs every method in every setting, and what makes it resumable.
 
-`run_tasks` is the loop: a learner is given lesson after lesson, and asked after every task. `Experiment` is a
-run that leaves records: it knows what decides the numbers, goes on where it was killed, and is not repeated.
+`run_tasks` is the loop: a learner is given task after task, and predicts after each. `Experiment` is a run
+that leaves records: it knows what decides the numbers, resumes where it was killed, and is not repeated.
 
 In its folder a finished run is one file, NAME.json. An unfinished one has a folder, unfinished/NAME, with
-the records so far and the learner as it was after the last task that they know of: a new learner is written
-beside the old one, and counts from the moment that the records name it. What methods that train have of the
-current lesson is there as well. What a first session has tuned is in sessions/, where every run finds it that
-begins with the same task.
+the records so far and the learner as it was after the last task in them: a new learner is written next to
+the old one, and counts from the moment that the records name it. The checkpoint of a method that trains is
+there as well. What a first session has tuned is in sessions/, where every run that begins with the same task
+finds it.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ from layup.tuning import PRESETS, FirstSession, preprocessed
 UNFINISHED = "unfinished"
 SESSIONS = "sessions"
 PROGRESS = "progress.json"
-SCRATCH = "lesson.layup"
+SCRATCH = "task.layup"
 
 
 @dataclass(frozen=True)
 class TaskDone:
-    """The event after a task: which one, what was asked, and by each way to answer the answers and a step."""
+    """The event after a task: which one, what was tested, and by variant the predictions and a step."""
 
     task: int
-    asked: Indices
+    tested: Indices
     predictions: Mapping[str, list[str]]
     steps: Mapping[str, Step]
 
@@ -57,11 +57,11 @@ class TaskDone:
 def run_tasks(
     learner: Learner, scenario: Scenario, start: int = 0, *, passes: Passes | None = None
 ) -> Iterator[TaskDone]:
-    """Let a learner learn task after task, and ask it after each one: the loop of every experiment.
+    """Let a learner learn task after task, and predict after each one: the loop of every experiment.
 
-    The learner is given training images that are taken back after each lesson, and asked test images, taken
-    back as well, whose labels it never sees. `start` is the first task that it has not learned yet, `passes`
-    the counter of the learner's backbone, if it has one.
+    The learner is given training images, which are revoked after each batch, and test images, which are
+    revoked as well, and whose labels it never sees. `start` is the first task that it has not learned yet,
+    `passes` the counter of the learner's backbone, if it has one.
 
     >>> from PIL import Image
     >>> from layup.backbones import load_backbone
@@ -84,14 +84,14 @@ def run_tasks(
         for batch in scenario.batches(task):
             learner.learn(batch.images, batch.labels)
         learned = time.perf_counter()
-        asked = scenario.asked(task)
-        images = LentImages([scenario.dataset.test.images[index] for index in asked], "This test")
+        tested = scenario.tested(task)
+        images = LentImages([scenario.dataset.test.images[index] for index in tested], "This test")
         predictions = learner.predict(images)
         images.revoke()
         predicted = time.perf_counter()
         steps = {
             name: Step(
-                *accuracies(scenario, asked, predictions[name]),
+                *accuracies(scenario, tested, predictions[name]),
                 chosen=report.chosen,
                 learn_seconds=learned - began,
                 predict_seconds=predicted - learned,
@@ -103,16 +103,16 @@ def run_tasks(
             )
             for name, report in learner.reports().items()
         }
-        yield TaskDone(task, asked, predictions, steps)
+        yield TaskDone(task, tested, predictions, steps)
 
 
 def accuracies(
-    scenario: Scenario, asked: Indices, predictions: list[str]
+    scenario: Scenario, tested: Indices, predictions: list[str]
 ) -> tuple[list[float | None], dict[str, float]]:
-    """The accuracy on the tests of every task (None where they were not asked), and that of every class."""
-    truth = [scenario.dataset.test.labels[index] for index in asked]
+    """The accuracy on the tests of every task (None if it was not tested), and that of every class."""
+    truth = [scenario.dataset.test.labels[index] for index in tested]
     right = np.array(truth) == np.array(predictions)
-    tasks = scenario.test_tasks[asked]
+    tasks = scenario.test_tasks[tested]
     by_task = [right[tasks == number] for number in range(len(scenario.tasks))]
     return (
         [float(own.mean()) if len(own) else None for own in by_task],
@@ -123,11 +123,11 @@ def accuracies(
 class Experiment:
     """A method on a scenario, whose records are kept in a folder.
 
-    What is left open is resolved at once: the adapter that suits the backbone, one task for a method that
-    learns all of them jointly, and the method's own options.
+    Open choices are resolved immediately: the adapter that suits the backbone, one task for a joint method,
+    and the method's own options.
 
     session: how to adapt the backbone on the first task, if at all.
-    preset: "default", "paper" or "official", see `layup.tuning.config`; it decides how images are made ready.
+    preset: "default", "paper" or "official", see `layup.tuning.config`; it decides how images are prepared.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class Experiment:
         if session is not None and scenario.setting == "ocl":
             raise InputError(
                 "A backbone cannot be adapted in the online setting: that takes several passes over the "
-                "first task, and a stream has but one. Leave the adapter out, or use the setting 'cil'.",
+                "first task, and a stream has only one. Leave the adapter out, or use the setting 'cil'.",
                 about="adapter",
             )
         if session is not None and isinstance(session.adapter, str):
@@ -178,7 +178,7 @@ class Experiment:
 
     @cached_property
     def blank(self) -> dict[str, Record]:
-        """A record with no step yet, for each way to answer."""
+        """A record with no step yet, for each variant."""
         scenario = self.scenario
         dataset = scenario.dataset
         indices = {name: index for index, name in enumerate(scenario.class_order)}
@@ -223,14 +223,14 @@ class Experiment:
 
     @cached_property
     def forecast(self) -> Forecast | None:
-        """The memory that it will take beside the network, if the method can tell."""
+        """The memory that it will take in addition to the network, if the method knows it."""
         tasks = [len(task.train) for task in self.scenario.tasks]
         batch = self.scenario.batch or max(tasks)
         return self.method.forecast(self.setup, batch, sum(tasks), len(self.scenario.class_order))
 
     @property
     def paths(self) -> dict[str, Path]:
-        """Where the records are when the run is finished, by way to answer."""
+        """Where the records are when the run is finished, by variant."""
         return {name: self.folder / f"{record.name}.json" for name, record in self.blank.items()}
 
     def finished(self) -> dict[str, Record] | None:
@@ -241,10 +241,11 @@ class Experiment:
     def go(
         self, *, again: bool = False, on_wait: Callable[[str], None] | None = None
     ) -> Iterator[dict[str, Record]]:
-        """Run what is not done yet; after each task the records so far, by way to answer.
+        """Run what is not done yet; after each task, give the records so far, by variant.
 
-        What an earlier run has done comes first, at once. With `again` it is run anew, though with what is
-        known of the images and of the first session. `on_wait` is told who is at it, if another process is.
+        What an earlier run has done comes first, immediately. With `again` it is run anew, but cached
+        features and a trained first session are used. `on_wait` is called if another process is running it,
+        and told which.
         """
         home = self.folder / UNFINISHED / _together([record.name for record in self.blank.values()])
         storage.make_folder(home.parent)
@@ -276,7 +277,7 @@ class Experiment:
             _remove(home)  # but not its lock: others may be waiting for it
 
     def _extended(self, record: Record, name: str, event: TaskDone) -> Record:
-        """The record with one step more, and with the answers if it was the last."""
+        """The record with one more step, and with the predictions if it was the last."""
         predictions: list[int] = []
         if event.task == len(self.scenario.tasks) - 1:
             indices = {label: index for index, label in enumerate(record.class_order)}
@@ -284,7 +285,7 @@ class Experiment:
         return replace(record, steps=[*record.steps, event.steps[name]], predictions=predictions)
 
     def _keep(self, home: Path, learner: Learner, records: Mapping[str, Record]) -> None:
-        """Put away what is needed to go on from here: the learner first, then the records that name it."""
+        """Save what is needed to resume from here: the learner first, then the records that name it."""
         file = home / f"learner-{len(next(iter(records.values())).steps)}.layup"
         learner.save(file)
         progress = {
@@ -297,14 +298,14 @@ class Experiment:
                 storage.delete(other)
 
     def _resumed(self, home: Path, backbone: Backbone) -> tuple[dict[str, Record], Learner]:
-        """The records and the learner as an earlier run has left them, or both blank."""
+        """The records and the learner as an earlier run left them, or both blank."""
         file = home / PROGRESS
         setup = replace(self.setup, backbone=backbone, scratch=home / SCRATCH)
         if file.exists():
             try:
                 progress = json.loads(file.read_text("utf-8"))
                 records = {name: Record.from_dict(progress["records"][name]) for name in self.blank}
-                # One record is of one version: what another has begun is begun anew.
+                # A record is of one version: what another version has begun is begun anew.
                 if all(record.versions == machine.versions() for record in records.values()):
                     return records, self.method.resume(setup, home / progress["learner"])
             except (ValueError, TypeError, KeyError, RecursionError, LayupError) as error:
@@ -316,7 +317,7 @@ class Experiment:
 
 
 def prepared(backbone: Backbone, preset: str) -> Backbone:
-    """The backbone with images made ready as the preset says; the given one stays as it is.
+    """The backbone with images prepared as the preset says; the given one does not change.
 
     >>> from layup.backbones import load_backbone
     >>> prepared(load_backbone("vit-nano"), "paper").preprocessing.crop
@@ -329,7 +330,7 @@ def prepared(backbone: Backbone, preset: str) -> Backbone:
 
 
 def _without_folders(name: str) -> str:
-    """A dataset's name without where it is on this machine: its fingerprint tells more.
+    """A dataset's name without its folder on this machine: its fingerprint identifies it.
 
     >>> _without_folders("folder:/home/me/photos"), _without_folders("digits")
     ('folder:photos', 'digits')
@@ -350,7 +351,7 @@ def _digest(values: Any) -> str:
 def _remove(folder: Path) -> None:
     try:
         if folder.exists():
-            (folder / PROGRESS).unlink(missing_ok=True)  # first, so that what is left is no run to go on with
+            (folder / PROGRESS).unlink(missing_ok=True)  # first, so that what is left is not resumed
             rmtree(folder)
     except OSError as error:
         raise StorageError(f"Cannot delete '{folder}' ({error.strerror}). Delete it by hand.") from error

@@ -1,8 +1,8 @@
 """Pure functions from labels, and from the accuracies over tasks, to numbers (NumPy only).
 
-R is the matrix of accuracies: R[t, i] is the accuracy on the tests of task i after learning task t, NaN where
-they were not asked. An unfinished run has fewer rows than columns. Toolboxes call three different numbers
-"average accuracy", so each function says under which names its own is met:
+R is the matrix of accuracies: R[t, i] is the accuracy on the tests of task i after learning task t, NaN if it
+was not tested then. An unfinished run has fewer rows than columns. Toolboxes call three different numbers
+"average accuracy", so each function says by which names its own is known:
 
 ::
 
@@ -12,7 +12,7 @@ they were not asked. An unfinished run has fewer rows than columns. Toolboxes ca
     sample_weighted_over_all_curve   all test images, each counts the same: RanPAC's number in DIL
     mean_of_curve                    of these: "average incremental accuracy", PILOT's "average accuracy"
     forgetting_curve                 F_t of this paper: "average forgetting"
-    backward_transfer                GEM's BWT; its opposite is elsewhere called forgetting, too
+    backward_transfer                GEM's BWT; its negative is elsewhere called forgetting, too
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ Curve = NDArray[np.float64]
 def confusion(
     truth: ArrayLike, predicted: ArrayLike, order: Sequence[str] | None = None
 ) -> tuple[list[str], NDArray[np.int64]]:
-    """The labels and the table whose entry [i, j] counts images of class i that were called j.
+    """The labels and the table whose entry [i, j] counts images of class i that were predicted as j.
 
-    The labels are all that occur, sorted; or those of `order`, which has to hold them all.
+    The labels are all that occur, sorted; or those of `order`, which must contain them all.
 
     >>> labels, table = confusion(["cat", "cat", "dog"], ["cat", "dog", "dog"])
     >>> labels, table.tolist()
@@ -57,7 +57,7 @@ def confusion(
 
 
 def accuracy(truth: ArrayLike, predicted: ArrayLike) -> float:
-    """The share of right answers: every image counts the same.
+    """The share of right predictions: every image counts the same.
 
     >>> accuracy(["a", "a", "b"], ["a", "b", "b"])
     0.6666666666666666
@@ -69,7 +69,7 @@ def accuracy(truth: ArrayLike, predicted: ArrayLike) -> float:
 
 
 def per_class_accuracy(truth: ArrayLike, predicted: ArrayLike) -> dict[str, float]:
-    """The share of right answers of each true class.
+    """The share of right predictions of each true class.
 
     >>> per_class_accuracy(["a", "a", "b"], ["a", "b", "b"])
     {'a': 0.5, 'b': 1.0}
@@ -106,22 +106,22 @@ def forgetting_curve(R: ArrayLike) -> Curve:
     """F_t of the paper, after each task: how far each earlier task is below its best so far, on average.
 
     F_t = 1/(t−1) Σ_{i<t} (max_{t'<t} R[t', i] − R[t, i]), where max is what the text's "argmax" must mean.
-    F_1 is undefined: NaN. The best is over every t' < t that was asked: in CIL from task i on; in DIL, by the
+    F_1 is undefined: NaN. The best is over every t' < t with a test: in CIL from task i on; in DIL, by the
     letter of the formula, also before domain i was learned. A negative value is a gain.
 
     >>> forgetting_curve([[1.0, np.nan], [0.75, 0.9]]).tolist()
     [nan, 0.25]
     """
     matrix = _matrix(R)
-    best = np.fmax.accumulate(matrix, axis=0)  # passes over what was not asked
+    best = np.fmax.accumulate(matrix, axis=0)  # skips what was not tested
     later = [(best[t - 1, :t] - matrix[t, :t]).mean() for t in range(1, len(matrix))]
     return np.array([math.nan, *later])[: len(matrix)]
 
 
 def mean_over_all_curve(R: ArrayLike) -> Curve:
-    """The unweighted mean over all tasks, learned or not, after each task; NaN where some were not asked.
+    """The unweighted mean over all tasks, learned or not, after each task; NaN if some were not tested.
 
-    In DIL only, where every domain can be asked at any time, this differs from A_t; after the last task it
+    In DIL only, where every domain can be tested at any time, this differs from A_t; after the last task it
     does not.
 
     >>> mean_over_all_curve([[1.0, 0.5], [0.5, 0.9]]).tolist()
@@ -146,7 +146,7 @@ def sample_weighted_curve(R: ArrayLike, sizes: Sequence[int]) -> Curve:
 
 
 def sample_weighted_over_all_curve(R: ArrayLike, sizes: Sequence[int]) -> Curve:
-    """The accuracy over all test images of all tasks, learned or not; NaN where some were not asked.
+    """The accuracy over all test images of all tasks, learned or not; NaN if some were not tested.
 
     RanPAC's number in DIL: there, the tests of all domains are one test set.
 
@@ -273,8 +273,8 @@ def bootstrap(
 ) -> Interval:
     """How much a run's accuracy would vary with other test images of the same kind.
 
-    right: whether the answer to each test image is right. strata: the task that each belongs to. The value is
-    A_T, the unweighted mean over strata of the accuracy; with `by_image`, every image counts the same.
+    right: whether the prediction of each test image is right. strata: the task of each. The value is A_T, the
+    unweighted mean over strata of the accuracy; with `by_image`, every image counts the same.
 
     A bootstrap draws images with replacement within each stratum. How many of those are right is binomial, so
     these counts are drawn instead: the same distribution, and no cost that grows with the images.
@@ -297,7 +297,7 @@ def paired_bootstrap(
     seed: int = 0,
     level: float = 0.95,
 ) -> Interval:
-    """How much better a is than b, and how far that would vary with other test images: the same for both.
+    """How much better a is than b, and how far that would vary with other test images, the same for both.
 
     As `bootstrap`, of the difference of A_T. An image counts as +1 where only a is right, −1 where only b is,
     and 0 where both or neither are: drawing images with replacement makes the numbers of the three kinds
@@ -310,7 +310,7 @@ def paired_bootstrap(
     a, b = _right(right_a), _right(right_b)
     if a.shape != b.shape:
         raise InputError(
-            f"Answers to {a.size:,} and to {b.size:,} images are no pairs. Give the same images."
+            f"Predictions of {a.size:,} and of {b.size:,} images are not pairs. Give the same images."
         )
     return _bootstrap(a.astype(np.int64) - b, strata, by_image, draws, seed, level)
 
@@ -346,7 +346,7 @@ def _right(predictions: ArrayLike) -> NDArray[np.bool_]:
     found = np.asarray(predictions)
     if found.dtype != np.bool_ or found.ndim != 1 or not found.size:
         raise InputError(
-            "A bootstrap needs, for at least one image, whether its answer is right (True or False), "
+            "A bootstrap needs, for at least one image, whether its prediction is right (True or False), "
             f"not {found.dtype} of shape {found.shape}."
         )
     return found
@@ -372,7 +372,7 @@ def _weights(sizes: Sequence[int], matrix: NDArray[np.float64]) -> NDArray[np.in
 
 
 def _weighted(accuracies: NDArray[np.float64], weights: NDArray[np.int64]) -> float:
-    """The mean over images; a task without any has no accuracy, and needs none."""
+    """The mean over images; a task without images has no accuracy, and does not count."""
     some = weights > 0
     return float(accuracies[some] @ weights[some] / weights.sum()) if some.any() else math.nan
 

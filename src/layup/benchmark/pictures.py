@@ -1,4 +1,4 @@
-"""Records → files of pictures: what is drawn of runs that are compared, and what the files are called."""
+"""Records → picture files: what is drawn of compared runs, and how the files are named."""
 
 from __future__ import annotations
 
@@ -28,10 +28,9 @@ def figures(
 ) -> list[Path]:
     """Draw runs: what `layup plot` does. Gives the paths of the pictures.
 
-    There are accuracy and forgetting over tasks, what is confused, and which classes change: from one
-    experiment to the others or, where there is one only, from when they were new to the end. Lines are means
-    over seeds, shades the standard error. Each dataset and setting has a folder of its own, if there are
-    several.
+    The pictures show accuracy and forgetting over tasks, confusion matrices, and which classes change: from
+    one experiment to the others or, if there is only one, from when they were new to the end. Lines are means
+    over seeds, shades the standard error. Each dataset and setting has its own folder, if there are several.
 
     >>> import tempfile
     >>> from layup.benchmark import RunSpec, run

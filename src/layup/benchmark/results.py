@@ -1,4 +1,4 @@
-"""One JSON record a run: everything needed to repeat it, and all that it measured.
+"""One JSON record per run: everything needed to repeat it, and all that it measured.
 
 ::
 
@@ -8,10 +8,10 @@
     versions     of layup, Python, torch, timm and NumPy; machine: what it ran on
     class_order  the classes in the order in which they were learned
     tasks        for each task its name, its classes, and how many images it has for training and testing
-    matrix       R[t][i], the accuracy on the tests of task i after learning task t; null where not asked
-    steps        what else was seen after each task: λ, times, passes, memory
+    matrix       R[t][i], the accuracy on the tests of task i after learning task t; null if not tested
+    steps        what else was measured after each task: λ, times, passes, memory
     test         the truth of every test image, in the dataset's own order; the task that it belongs to; and
-                 the answer after the last task; all three are places in class_order or tasks
+                 the prediction after the last task; all three are indices of class_order or tasks
     summary      the numbers that people quote, each by its full name (`layup.benchmark.metrics`)
 
 Nothing in a record is ever executed, and an unfinished one is never mistaken for a finished one: it has
@@ -43,7 +43,7 @@ SCHEMA = 1
 
 
 def _is_run(value: Any) -> bool:
-    """Names and values, those of the options and of the backbone as well."""
+    """Names and values, also those of the options and of the backbone."""
     if not isinstance(value, dict):
         return False
     return all(isinstance(value.get(part, {}), dict) for part in ("options", "backbone"))
@@ -86,7 +86,7 @@ RECORD: schema.Shape = {
 
 @dataclass(frozen=True)
 class TaskFacts:
-    """What a record says of a task: its name, its classes, and how many images it has."""
+    """A task in a record: its name, its classes, and how many images it has."""
 
     name: str
     classes: list[str]
@@ -96,18 +96,18 @@ class TaskFacts:
 
 @dataclass(frozen=True)
 class Step:
-    """What was seen after one task.
+    """What was measured after one task.
 
-    accuracies: R[t, i] for every task i; None where its tests were not asked.
-    per_class: the accuracy of every class that was asked, over all tests of it.
+    accuracies: R[t, i] for every task i; None if it was not tested.
+    per_class: the accuracy of every class that was tested, over all its test images.
     chosen: what the learner chose, such as λ.
     learn_seconds, predict_seconds: wall time.
-    forward_passes: images that went through a backbone to be read, in this task; not what a killed process
-        has read of it before.
-    training_passes: images that went through one to train something.
-    peak_memory: bytes, of the whole process until then; None where the system does not say.
+    forward_passes: images that went through a backbone to be read, in this task; not those that a killed
+        process had read before.
+    training_passes: images that went through a backbone to train something.
+    peak_memory: bytes, of the whole process until then; None if the system does not say.
     state_bytes: bytes of what the learner keeps.
-    shared_by: how many ways to answer, each with a record of its own, these times and passes were for.
+    shared_by: how many variants, each with its own record, these times and passes were for.
     """
 
     accuracies: list[float | None]
@@ -145,7 +145,7 @@ class Record:
 
     @property
     def name(self) -> str:
-        """A file name that tells runs apart: readable, and unique by a hash of all of `run`."""
+        """A file name that identifies the run: readable, and unique by a hash of all of `run`."""
         return run_name(self.run)
 
     @property
@@ -155,7 +155,7 @@ class Record:
 
     @property
     def matrix(self) -> NDArray[np.float64]:
-        """R[t, i], NaN where the tests of task i were not asked after task t."""
+        """R[t, i], NaN if task i was not tested after task t."""
         rows = [step.accuracies for step in self.steps]
         return np.array(rows, np.float64).reshape(len(rows), len(self.tasks))
 
@@ -241,7 +241,7 @@ class Record:
         return record
 
     def _require_sound(self) -> None:
-        """Refuse numbers that do not belong together: a place that is none would stand for another class."""
+        """Refuse numbers that do not fit together: a wrong index would stand for another class."""
         known, classes, tasks = {*self.class_order}, len(self.class_order), len(self.tasks)
         if len(known) != classes:
             raise ValueError("a class is there twice")
@@ -252,14 +252,14 @@ class Record:
             raise ValueError("the matrix does not have a column for each task")
         predictions = self.predictions if self.finished else self.truth
         if not len(self.truth) == len(self.test_tasks) == len(predictions):
-            raise ValueError("truth, task and answers are not of one length")
+            raise ValueError("truth, task and predictions are not of one length")
         for indices, end in ((self.truth, classes), (predictions, classes), (self.test_tasks, tasks)):
             if any(not 0 <= index < end for index in indices):
-                raise ValueError(f"a place in a list of {end} is not from 0 to {end - 1}")
+                raise ValueError(f"an index of a list of {end} is not from 0 to {end - 1}")
 
 
 def _laid_out(values: Mapping[str, Any]) -> str:
-    """JSON with a line for each value, and for each row of a table: thousands of answers take one line.
+    """JSON with a line for each value, and for each row of a table: thousands of predictions take one line.
 
     >>> print(_laid_out({"schema": 1, "matrix": [[1.0, None], [0.5, 1.0]], "predictions": [0, 1, 0]}), end="")
     {
@@ -302,7 +302,7 @@ def run_name(run: Mapping[str, Any]) -> str:
 def find_records(paths: Iterable[str | Path]) -> list[Record]:
     """The finished records among files, and in folders (their *.json), in the order of their names.
 
-    Files that are named must be records; a folder may also hold other JSON, which is passed over with a
+    Files that are named must be records; a folder may also hold other JSON, which is skipped with a
     warning.
 
     >>> find_records([])
@@ -327,9 +327,9 @@ def find_records(paths: Iterable[str | Path]) -> list[Record]:
             try:
                 record = Record.read(file)
             except NewerFormatError:
-                raise  # who has such records should not compare without them
-            except (StorageError, InputError) as error:  # a link to nowhere is no record either
-                logger.warning("Passed over: %s", error)
+                raise  # a comparison without them would mislead
+            except (StorageError, InputError) as error:  # a broken link is not a record either
+                logger.warning("Skipped: %s", error)
                 continue
             if record.finished:
                 found.append(record)

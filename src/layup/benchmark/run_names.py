@@ -1,4 +1,4 @@
-"""Short names for runs that are compared: what was run, and what sets it apart from the others."""
+"""Short names for runs that are compared: what was run, and how it differs from the others."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 
 def without_seeds(run: Mapping[str, Any]) -> dict[str, Any]:
-    """All that decides a run's numbers but the seeds, wherever they are.
+    """All that decides a run's numbers except the seeds, wherever they are.
 
     >>> without_seeds({"method": "layup", "seed": 1993, "adapter": {"epochs": 20, "seed": 0}})
     {'method': 'layup', 'adapter': {'epochs': 20}}
@@ -34,12 +34,12 @@ DETAIL_OF = {
 }
 
 
-# How long a method was trained is told always: it is the first thing that is cut, and the first to ask about.
+# How long a method was trained is always shown: it is the first thing to be shortened, and to be questioned.
 ALWAYS = ("options.epochs",)
 
 
 def labels(runs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A short label for each of several different runs: its method, and what sets it apart from the others.
+    """A short label for each of several different runs: its method, and how it differs from the others.
 
     >>> runs = [{"method": "layup", "tasks": 5, "options": {"k": k, "balance": True}} for k in (1, 6)]
     >>> labels([*runs, {"method": "nmc", "options": {}}, {"method": "l2p", "options": {"epochs": 5}}])
@@ -60,7 +60,7 @@ def labels(runs: Sequence[Mapping[str, Any]]) -> list[str]:
             if key in own and (key in ALWAYS or any(not _same(other, own, key) for other in alike)):
                 words[i].append(_word(key, own[key]))
     found = [_joined(each) for each in words]
-    # What one has and another lacks tells nothing of most, but may be all that tells two apart.
+    # What one has and another lacks is mostly of no interest, but may be the only difference between two.
     for i, own in enumerate(facts):
         twins = [j for j, label in enumerate(found) if label == found[i]]
         lacking = [key for key in keys if any(not _same(facts[j], own, key) for j in twins)]
@@ -100,7 +100,7 @@ def _shorten_backbones(facts: Sequence[dict[str, Any]]) -> None:
 
 
 def _parents(key: str) -> tuple[str, ...]:
-    """What a detail is a detail of. Other methods' options are of no interest, but for k, which all share."""
+    """What a detail is a detail of. Other methods' options do not matter, except k, which all share."""
     if key.startswith("options.") and key != "options.k":
         return ("method",)
     return DETAIL_OF.get(key, ("adapter",) if key.startswith("adapter.") else ())
@@ -123,7 +123,7 @@ def _joined(words: Sequence[str]) -> str:
 
 
 def _word(key: str, value: Any) -> str:
-    """What a label says of a value; nothing of what is not set.
+    """What a label says about a value; nothing if it is not set.
 
     >>> _word("options.k", 6), _word("options.balance", False), _word("per_class", None)
     ('k=6', 'no balance', '')
@@ -153,7 +153,7 @@ def _word(key: str, value: Any) -> str:
 
 
 def natural_order(label: str) -> list[tuple[float, str]]:
-    """By which to sort labels so that k=6 comes before k=12.
+    """A key by which labels are sorted so that k=6 comes before k=12.
 
     >>> sorted(["k=12", "k=6", "nmc"], key=natural_order)
     ['k=6', 'k=12', 'nmc']

@@ -26,7 +26,7 @@ SWEEPS: dict[str, tuple[str, type[Method]]] = {
     "layup": ("k", DepthsMethod),
     "ridge": ("layer", LayersMethod),
 }
-"""By method, the option that one run can have several values of, and what runs those."""
+"""By method, the option of which one run can have several values, and the method that runs them."""
 
 
 @dataclass(frozen=True)
@@ -40,14 +40,14 @@ class RunSpec:
 
     Attributes:
         dataset: a name of `DATASETS`, folder:PATH or domains:PATH.
-        setting: "cil" (new classes), "dil" (new domains) or "ocl" (a stream); by default as suits the data.
+        setting: "cil" (new classes), "dil" (new domains) or "ocl" (a stream); by default as the data suggest.
         method: a name of `METHODS`; NAME+fsa adapts the network first.
         options: of the method, by name. Several k, or layers of "ridge", are one run with a record for each.
         backbone, weights, input_size, engine: see `load_backbone`.
         adapter: what tunes the network to the first task; "auto" for what suits it, "none" for nothing. By
             default as is usual for the method.
         session: values of that first session, by name, where they are not the preset's or the run's seed.
-        preset: "default", "paper" or "official": how images are made ready, and networks tuned.
+        preset: "default", "paper" or "official": how images are prepared, and networks tuned.
         seed: of the order of classes, and of all that is random in methods.
         tasks, first, uneven, shuffled, batch, per_class: see `class_incremental` and `online`.
         order: of domains: their names, or "shuffled" by the seed.
@@ -100,10 +100,10 @@ class RunSpec:
         dataset: Dataset | None = None,
         backbone: Backbone | None = None,
     ) -> Experiment:
-        """The experiment, whose records are kept in a folder; raises where it cannot be.
+        """The experiment, whose records are kept in a folder; raises if it is impossible.
 
-        `reading` says how images are read. Dataset and backbone are loaded, unless they are at hand: what
-        `load_dataset` and `load_backbone` gave serves every run that differs in neither.
+        `reading` says how images are read. Dataset and backbone are loaded, unless they are given: those of
+        `load_dataset` and `load_backbone` serve every run that uses the same.
         """
         method = self.load_method()
         dataset = self.load_dataset() if dataset is None else dataset
@@ -114,7 +114,7 @@ class RunSpec:
 
     @property
     def method_name(self) -> str:
-        """Of the method alone, as `METHODS` has it."""
+        """The name of the method in `METHODS`."""
         return self.method.removesuffix(WITH_SESSION)
 
     def load_method(self) -> Method:
@@ -129,19 +129,19 @@ class RunSpec:
                     return kind.with_options({**others, option: several[0]})
                 if name != able:
                     raise InputError(
-                        f"Several {option} at once are for the method {able!r}, not for {name!r}. Give one."
+                        f"Several values of {option} are for the method {able!r}, not for {name!r}. Give one."
                     )
                 return sweep.with_options({**others, "depths": tuple(several)})
         return kind.with_options(self.options)
 
     def load_dataset(self) -> Dataset:
-        """The dataset, or the part of it that is asked for; raises if it is not there."""
+        """The dataset, or a sample of it; raises if it is not there."""
         order = None if self.order is None or self.order == SHUFFLED else list(self.order)
         found = load_dataset(self.dataset, self.data, seed=self.split_seed, order=order)
         return found if self.sample is None else found.sampled(*self.sample)
 
     def load_backbone(self) -> Backbone:
-        """The network, for which images are made ready as the preset says."""
+        """The network, with images prepared as the preset says."""
         loaded = load_backbone(
             self.backbone, weights=self.weights, input_size=self.input_size, engine=self.engine
         )
@@ -183,8 +183,8 @@ def run(
 ) -> list[Record]:
     """Run a method over the tasks of a dataset: what `layup run` does. Gives its record, or one for each k.
 
-    What is finished is not run again, and what was interrupted goes on after its last task. An `Experiment`
-    has a folder of its own.
+    A finished run is not repeated, and an interrupted one resumes after its last task. An `Experiment` has
+    its own folder.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -198,9 +198,9 @@ def run(
         spec: what to run.
         folder: where its records are kept.
         again: run it anew, even if it is finished.
-        progress: show a bar; by default if somebody is looking.
+        progress: show a bar; by default in a terminal.
         on_task: is given the records so far after each task, by k where there are several.
-        on_wait: is told who is at it, if another process is.
+        on_wait: is called if another process is running it, and told which.
     """
     experiment = spec.resolve(folder) if isinstance(spec, RunSpec) else spec
     scenario = experiment.scenario

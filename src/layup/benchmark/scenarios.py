@@ -1,9 +1,9 @@
-"""Datasets → tasks: what is learned when, and what is asked after. Pure, and decided by seeds.
+"""Datasets → tasks: what is learned when, and what is tested after. Pure functions of seeds.
 
-`class_incremental` shares the classes out among tasks, `domain_incremental` makes each domain a task, and
-`online` is the former as a stream of small batches that does not say where a task begins. What a learner is
-given are lessons: training images, which cannot be read any more when the lesson is over, and labels. Test
-images stay with the scenario.
+`class_incremental` divides the classes among tasks, `domain_incremental` makes each domain a task, and
+`online` is the former as a stream of small batches that does not say where a task begins. A learner is given
+batches: training images, which cannot be read again afterwards, and labels. Test images stay with the
+scenario.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ KNOWN_TO = {
     "batch": ("ocl",),
     "per_class": SETTINGS,
 }
-"""Which settings know which choice."""
+"""The settings that know each choice."""
 
 Indices = NDArray[np.int64]
 
 
 class LentImages(Sequence[ImageSource]):
-    """Images that can be read until they are taken back, and with them every slice of them.
+    """Images that can be read until they are revoked, with every slice of them.
 
     >>> lent = LentImages(["a.png", "b.png"], "Task 1")
     >>> len(lent), lent[1]
     (2, 'b.png')
-    >>> lent.take_back()
+    >>> lent.revoke()
     >>> lent[1]
     Traceback (most recent call last):
     layup.errors.TaskOverError: Task 1 is over: its images cannot be read again. A learner sees a task once.
@@ -90,7 +90,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Task:
-    """A step of a scenario: its classes, and the places of its images among the dataset's."""
+    """A step of a scenario: its classes, and the indices of its images in the dataset."""
 
     name: str
     classes: tuple[str, ...]
@@ -100,9 +100,9 @@ class Task:
 
 @dataclass(frozen=True)
 class Scenario:
-    """A dataset cut into tasks, which come one after the other.
+    """A dataset divided into tasks, which come one after the other.
 
-    seed, cut: what decided the tasks: the seed, and all else by name.
+    seed, cut: what decided the tasks: the seed, and all other choices by name.
     batch: how many images a learner gets at a time; None for a whole task.
     """
 
@@ -118,16 +118,16 @@ class Scenario:
         if untested := [task.name for task in self.tasks if not len(task.test)]:
             raise InputError(
                 f"There are no test images for task {listed(untested)} of '{self.dataset.name}', so that "
-                "nothing could be measured. Add some, or cut it into fewer tasks."
+                "nothing could be measured. Add some, or use fewer tasks."
             )
 
     def batches(self, task: int) -> Iterator[Batch]:
-        """The training images of a task, all at once or in batches; each is taken back before the next."""
+        """The training images of a task, in one batch or in several; each is revoked before the next."""
         part, indices = self.dataset.train, self.tasks[task].train
         size = self.batch or len(indices)
         for start in range(0, len(indices), size):
             chosen = indices[start : start + size]
-            # A stream does not say which task an image is of.
+            # A stream does not say to which task an image belongs.
             owner = f"Task {task + 1}" if self.batch is None else "This part of the stream"
             batch = Batch(
                 LentImages([part.images[i] for i in chosen], owner), [part.labels[i] for i in chosen]
@@ -137,24 +137,24 @@ class Scenario:
             finally:
                 batch.images.revoke()
 
-    def asked(self, task: int) -> Indices:
-        """Which test images are asked after a task, in the dataset's order.
+    def tested(self, task: int) -> Indices:
+        """The indices of the test images that are predicted after a task, in the dataset's order.
 
-        Those of all tasks so far; where domains come one after the other, those of all domains.
+        Those of all tasks so far; in the setting "dil", those of all domains.
         """
         last = len(self.tasks) if self.setting == "dil" else task + 1
         return np.sort(np.concatenate([each.test for each in self.tasks[:last]]))
 
     def joint(self) -> Scenario:
-        """All tasks as one: not continual at all, but what can be reached at best.
+        """All tasks as one: not continual learning, but an upper bound for it.
 
         >>> from layup.benchmark.datasets import load_dataset
-        >>> [len(task.classes) for task in class_incremental(load_dataset("digits"), 5).at_once().tasks]
+        >>> [len(task.classes) for task in class_incremental(load_dataset("digits"), 5).joint().tasks]
         [10]
         """
         train = np.sort(np.concatenate([task.train for task in self.tasks]))
         test = np.sort(np.concatenate([task.test for task in self.tasks]))
-        # How the tasks would have been cut has no part in it.
+        # How the tasks would have been divided does not matter.
         cut = {name: value for name, value in self.cut.items() if name == "per_class"}
         return replace(self, tasks=(Task("all", self.class_order, train, test),), cut=cut)
 
@@ -168,7 +168,7 @@ class Scenario:
 
 
 def usual_setting(dataset: Dataset) -> str:
-    """New domains where there are some, or else new classes."""
+    """New domains if the dataset has domains, else new classes."""
     return "dil" if dataset.domains else "cil"
 
 
@@ -176,7 +176,7 @@ def scenario_of(dataset: Dataset, setting: str | None = None, seed: int = 1993, 
     """The scenario of a setting, by default the usual one of the dataset, with the choices that it knows.
 
     Choices are those of `class_incremental` and `online`, and the `order` of domains: "shuffled", or their
-    names, in which order the dataset must have them already. What is None is left open.
+    names, in the order that the dataset already has. Those that are None are left open.
 
     >>> from layup.benchmark.datasets import load_dataset
     >>> scenario_of(load_dataset("digits"), tasks=2, batch=5)
@@ -217,13 +217,13 @@ def class_incremental(
     """New classes with every task; the seed decides their order, as in the field's own code.
 
     Args:
-        dataset: what to cut into tasks.
+        dataset: what to divide into tasks.
         tasks: how many; by default as many as is usual for the dataset.
         seed: of the order of classes, by NumPy's legacy generator: 1993 gives the well-known orders.
         first: classes in the first task, if it is to be larger or smaller than the others.
-        uneven: which task takes what cannot be shared out equally, "first" or "last".
+        uneven: which task takes the rest if the classes cannot be divided equally, "first" or "last".
         shuffled: whether to change the dataset's own order of classes; by default as is usual for it.
-        per_class: learn only so many training images a class, chosen by the seed.
+        per_class: learn only so many training images per class, chosen by the seed.
 
     >>> from layup.benchmark.datasets import load_dataset
     >>> scenario = class_incremental(load_dataset("digits"), tasks=4, seed=0)
@@ -237,7 +237,7 @@ def class_incremental(
     classes = len(dataset.classes)
     tasks = dataset.tasks if tasks is None else tasks
     if first is None and uneven is None and dataset.first is not None:
-        # Usual for this dataset, if the other tasks come out equal then.
+        # Usual for this dataset, if the other tasks are then equal.
         fits = tasks > 1 and (classes - dataset.first) % (tasks - 1) == 0
         first, uneven = (dataset.first, None) if fits else (None, "first")
     sizes = task_sizes(classes, tasks, first=first, uneven="last" if uneven is None else uneven)
@@ -256,7 +256,7 @@ def class_incremental(
                 np.flatnonzero(np.isin(test, names)),
             )
         )
-    # None where there is no such task, or where it is said how large the first one is.
+    # None if there is no uneven task, or if the size of the first one is given.
     uneven = (uneven or "last") if first is None and len(set(sizes)) > 1 else None
     choices = {"first": first, "uneven": uneven, "shuffled": shuffled, "per_class": per_class}
     return Scenario("cil", dataset, class_order, tuple(cut), seed, choices)
@@ -277,7 +277,7 @@ def online(
 
     >>> from layup.benchmark.datasets import load_dataset
     >>> scenario = online(load_dataset("digits"), batch=1)
-    >>> [len(lesson.images) for lesson in scenario.lessons(0)][:3]
+    >>> [len(batch.images) for batch in scenario.batches(0)][:3]
     [1, 1, 1]
     """
     if batch < 1:
@@ -293,7 +293,7 @@ def online(
 def domain_incremental(
     dataset: Dataset, seed: int = 1993, *, shuffled: bool = False, per_class: int | None = None
 ) -> Scenario:
-    """The same classes in one domain after the other: in the dataset's order, or in one that a seed decides.
+    """The same classes in one domain after the other: in the dataset's order, or shuffled by the seed.
 
     >>> from layup.benchmark.datasets import load_dataset
     >>> styles = load_dataset("digits-styles")
@@ -322,9 +322,9 @@ def domain_incremental(
 
 
 def task_sizes(classes: int, tasks: int, *, first: int | None = None, uneven: str = "last") -> list[int]:
-    """How many classes each task has: all alike, but for the one that takes what is left.
+    """How many classes each task has: all the same, except the one that takes the rest.
 
-    Where that one would get nothing, what is left over goes to several tasks instead, one class each.
+    If that one would get nothing, the rest goes to several tasks instead, one class each.
 
     >>> task_sizes(196, 10), task_sizes(196, 10, uneven="first")[:2], task_sizes(100, 6, first=50)
     ([20, 20, 20, 20, 20, 20, 20, 20, 20, 16], [16, 20], [50, 10, 10, 10, 10, 10])
@@ -332,10 +332,10 @@ def task_sizes(classes: int, tasks: int, *, first: int | None = None, uneven: st
     [1, 1, 2, 2, 2, 2]
     """
     if uneven not in ("first", "last"):
-        raise unknown_name("place of the uneven task", uneven, ("first", "last"))
+        raise unknown_name("position of the uneven task", uneven, ("first", "last"))
     if not 1 <= tasks <= classes:
         raise InputError(
-            f"{classes} classes cannot be shared out among {tasks} tasks. Use from 1 to {classes} tasks."
+            f"{classes} classes cannot be divided among {tasks} tasks. Use from 1 to {classes} tasks."
         )
     if first is not None:
         others = tasks - 1
@@ -362,12 +362,12 @@ def _permuted(names: tuple[str, ...], seed: int) -> tuple[str, ...]:
 
 
 def _kept(part: Part, groups: Sequence[Hashable], per_class: int | None, seed: int) -> NDArray[np.bool_]:
-    """Which training images are used: all, or so many of each group; fewer are among more."""
+    """Which training images are used: all, or so many per group; a smaller choice is part of a larger one."""
     if per_class is None:
         return np.ones(len(part), np.bool_)
     if per_class < 1:
         raise InputError(
-            f"{per_class} training images a class are impossible. Use 1 or more, or leave it out."
+            f"{per_class} training images per class are impossible. Use 1 or more, or leave it out."
         )
     kept = np.zeros(len(part), np.bool_)
     kept[sample(groups, per_class, seed)] = True

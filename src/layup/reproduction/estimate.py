@@ -79,7 +79,7 @@ def _estimate(job: Job, experiment: Experiment, read: set[str]) -> Estimate:
     if epochs is not None and job.spec.method not in OWN_EPOCHS:
         # A network that is trained reads the tests of all tasks so far again after each.
         training = train * (1 if scenario.setting == "ocl" else epochs)
-        passes = sum(len(scenario.asked(number)) for number in range(len(scenario.tasks)))
+        passes = sum(len(scenario.tested(number)) for number in range(len(scenario.tasks)))
     else:
         tuned = str(setup.checkpoint) if setup.checkpoint else ""
         both = tuned and job.spec.method.startswith("adam")

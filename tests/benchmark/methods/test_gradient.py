@@ -72,7 +72,7 @@ def steps(monkeypatch):
     take = Trainer.step
 
     def spy(trainer, *batch):
-        if not isinstance(trainer.trained, _Task):  # what comes after the epochs of a lesson
+        if not isinstance(trainer.trained, _Task):  # what comes after the epochs of a task
             return take(trainer, *batch)
         if len(taken) == spied.stop:
             raise Interrupted
@@ -183,7 +183,7 @@ def test_the_same_seed_gives_the_same_bits_and_another_one_others(method, setup)
 
 
 @every_method
-def test_whoever_else_draws_random_numbers_is_not_disturbed(method, setup):
+def test_other_code_that_draws_random_numbers_is_not_disturbed(method, setup):
     torch.manual_seed(5), np.random.seed(5), random.seed(5)  # noqa: NPY002
     before = torch.get_rng_state(), np.random.get_state()[1].copy(), random.getstate()  # noqa: NPY002
     learned(method, setup, FIRST)
@@ -196,7 +196,7 @@ def test_whoever_else_draws_random_numbers_is_not_disturbed(method, setup):
 def test_how_many_processes_decode_images_changes_nothing(name, setup, tmp_path):
     tasks = []
     for number, (images, labels) in enumerate((FIRST, SECOND)):
-        files = [tmp_path / f"{number}-{place}.png" for place in range(len(images))]
+        files = [tmp_path / f"{number}-{index}.png" for index in range(len(images))]
         for file, image in zip(files, images, strict=True):
             Image.fromarray(image).save(file)
         tasks.append((files, labels))
@@ -260,9 +260,9 @@ def test_a_learner_of_something_else_cannot_be_resumed(method, setup, tmp_path):
         "backbone": (method, replace(setup, backbone=tiny(1))),
         "method": (QUICK["l2p" if method.name == "slca" else "slca"], setup),
     }
-    for name, (other, place) in others.items():
+    for name, (other, elsewhere) in others.items():
         with pytest.raises(MismatchError, match=rf"holds a learner with {name} .*, and not "):
-            other.resume(place, path)
+            other.resume(elsewhere, path)
 
 
 def test_a_batch_begun_is_no_learner(setup, steps, tmp_path):
@@ -270,7 +270,7 @@ def test_a_batch_begun_is_no_learner(setup, steps, tmp_path):
     steps.stop = 3
     with pytest.raises(Interrupted):
         learned(method, replace(setup, scratch=scratch), FIRST)
-    with pytest.raises(StorageError, match="is a file of kind 'lesson', not 'learner'"):
+    with pytest.raises(StorageError, match="is a file of kind 'task', not 'learner'"):
         method.resume(setup, scratch)
 
 
@@ -291,7 +291,7 @@ def test_reports_tell_the_losses_and_the_size_of_all_that_is_kept(method, setup,
 @pytest.mark.parametrize(("name", "stop"), [*((name, 3) for name in QUICK), ("slca", 1)])
 def test_an_interrupted_batch_goes_on_as_if_nothing_had_been(name, stop, setup, steps, tmp_path):
     method = QUICK[name]
-    saved, scratch = tmp_path / "l.layup", tmp_path / "lesson.layup"
+    saved, scratch = tmp_path / "l.layup", tmp_path / "task.layup"
     straight = learned(method, setup, FIRST)
     straight.save(saved)
     straight.learn(*SECOND)
@@ -371,7 +371,7 @@ def test_a_damaged_scratch_is_told_about_in_one_sentence(setup, damage, steps, t
     with pytest.raises(Interrupted):
         learned(QUICK["l2p"], setup, FIRST)
     setup.scratch.write_bytes(damage(setup.scratch.read_bytes()))
-    with pytest.raises(DamagedFileError, match=r"not a checkpoint of a lesson, or is damaged\. Delete it"):
+    with pytest.raises(DamagedFileError, match=r"not a checkpoint of a task, or is damaged\. Delete it"):
         learned(QUICK["l2p"], setup, FIRST)
 
 
@@ -383,7 +383,7 @@ def test_what_an_optimiser_cannot_remember_is_told_about_in_one_sentence(setup, 
     header, arrays = storage.read(setup.scratch, "task")
     gone = next(name for name in arrays if name.endswith(".exp_avg"))
     storage.write(setup.scratch, "task", header, {name: a for name, a in arrays.items() if name != gone})
-    says = r"not a checkpoint of a lesson, or is damaged\. Delete it"
+    says = r"not a checkpoint of a task, or is damaged\. Delete it"
     with pytest.raises(DamagedFileError, match=says) as error:
         learned(QUICK["l2p"], setup, FIRST)
     assert "of parameter 0 it remembers" in str(error.value.__cause__)
@@ -428,7 +428,7 @@ def test_an_experiment_goes_on_in_the_middle_of_a_task(name, backbone, steps, tm
     broken = experiment("broken")
     with pytest.raises(Interrupted):
         list(broken.go())
-    assert len(list((tmp_path / "broken").rglob("lesson.layup"))) == 1
+    assert len(list((tmp_path / "broken").rglob("task.layup"))) == 1
     steps.stop = None
     *_, records = experiment("broken").go()
     assert done(records) == done(straight)
@@ -446,7 +446,7 @@ def test_a_bad_image_ends_the_batch_before_anything_changes(method, setup, steps
     for images, labels, error, says in (
         ([*SECOND[0], "no-such-file.png"], [*SECOND[1], "digit 3"], BadImageError, r"no-such-file\.png"),
         (SECOND[0], SECOND[1][:2], InputError, "There are 5 images but 2 labels"),
-        ([], [], InputError, "no image in this lesson"),
+        ([], [], InputError, "no image in this task"),
     ):
         with pytest.raises(error, match=says):
             learner.learn(images, labels)
@@ -471,7 +471,7 @@ def test_embeddings_of_a_batch_that_was_broken_off_are_not_taken_for_those_of_th
 @every_method
 def test_a_learner_that_knows_nothing_has_no_predictions(method, setup):
     with pytest.raises(InputError, match="knows no class"):
-        method.begin(setup).predictions(TEST)
+        method.begin(setup).predict(TEST)
 
 
 @every_method
@@ -547,7 +547,7 @@ def test_only_sequential_training_can_learn_from_a_stream(method, setup):
 def test_divergence_is_one_sentence(method, setup, tmp_path):
     wild = replace(method, learning_rate=1e36)
     what = "weights are" if method.name == "joint-probe" else "loss is"  # a probe has two steps per epoch
-    says = rf"^'{method.name}' diverged in lesson 1: the {what} not finite.*below 1e\+36\.$"
+    says = rf"^'{method.name}' diverged in task 1: the {what} not finite.*below 1e\+36\.$"
     with pytest.raises(DivergedError, match=says):
         learned(wild, replace(setup, scratch=tmp_path / "task"), FIRST)
     assert list(tmp_path.iterdir()) == []  # what could only diverge again is not kept
@@ -557,11 +557,11 @@ def test_divergence_is_one_sentence(method, setup, tmp_path):
 def test_weights_that_explode_in_the_very_last_step_are_noticed(name, setup):
     wild = replace(QUICK[name], learning_rate=1e36, epochs=1, batch_size=99)
 
-    def asked():
+    def predicted():
         learned(wild, setup, FIRST).predict(TEST)
 
-    with pytest.raises(DivergedError, match=r"lesson 1: the (scores|embeddings) are not finite"):
-        asked()
+    with pytest.raises(DivergedError, match=r"task 1: the (scores|embeddings) are not finite"):
+        predicted()
 
 
 # What is kept, counted and shown
@@ -607,14 +607,14 @@ def test_a_learner_reads_no_image_after_its_batch(method, setup):
 def test_every_image_that_goes_through_the_network_is_counted(method, setup):
     setup = replace(setup, backbone=setup.backbone.counted())
     learner = learned(method, setup, FIRST)
-    images, epochs, asked = len(FIRST[0]), method.epochs, len(TEST)
+    images, epochs, tested = len(FIRST[0]), method.epochs, len(TEST)
     expected = {"joint-probe": (images, 0), "slca": (images, images * epochs)}
     expected |= dict.fromkeys(PROMPTS, (0, 2 * images * epochs))
     reading, training = expected.get(method.name, (0, images * epochs))
     assert setup.backbone.passes == Passes(reading, training)
     learner.predict(TEST)
     passes = 2 if method.name in PROMPTS else 1
-    assert setup.backbone.passes == Passes(reading + passes * asked, training)
+    assert setup.backbone.passes == Passes(reading + passes * tested, training)
 
 
 @every_method
@@ -628,7 +628,7 @@ def test_bars_are_shown_if_asked_for(method, setup, capsys, monkeypatch):
     assert "4/4" in err
     assert f"epoch 2 · loss {learner.losses[-1]:.3f}" in err
     learner.predict(TEST)
-    assert "Looking" in capsys.readouterr().err
+    assert "Predicting" in capsys.readouterr().err
     learner = learned(method, replace(setup, reading={"cache": False, "progress": False}), FIRST)
     learner.predict(TEST)
     assert capsys.readouterr() == ("", "")
@@ -717,7 +717,7 @@ def test_on_a_stream_one_adam_goes_on_from_batch_to_batch():
     assert_fine_tuned(learner, expected)
     ages = {name.partition(".")[0]: int(value) for name, value in memory(learner).items() if "step" in name}
     weights = len(learner.body.state())
-    assert [ages[str(place)] for place in range(weights, weights + 4)] == [6, 6, 4, 4]
+    assert [ages[str(index)] for index in range(weights, weights + 4)] == [6, 6, 4, 4]
 
 
 def memory(learner):

@@ -74,7 +74,7 @@ def setup(nano, features):
 
 
 @pytest.fixture
-def place(setup, sessions):
+def setup_for(setup, sessions):
     """The setup for a method: with a first session, if it usually has one."""
 
     def suited(method, setting="cil"):
@@ -126,21 +126,21 @@ def test_what_a_method_does_not_have_is_refused(name, options, says):
 
 
 @pytest.mark.parametrize("k", [0, -1, 13])
-def test_a_number_of_layers_that_the_backbone_does_not_have_is_refused_before_anything_is_read(place, k):
+def test_a_number_of_layers_that_the_backbone_does_not_have_is_refused_before_anything_is_read(setup_for, k):
     for name in WITH_LAYERS:
         method = method_from(name, {"k": k})
         with pytest.raises(InputError, match=f"k = {k} .*between 1 and 12"):
-            method.resolved(place(method))
+            method.resolved(setup_for(method))
     with pytest.raises(InputError, match=f"k = {k} "):
-        DepthsMethod((1, k)).resolved(place(DepthsMethod()))
+        DepthsMethod((1, k)).resolved(setup_for(DepthsMethod()))
 
 
 @pytest.mark.parametrize("lam", ["serach", -1.0, float("nan"), float("inf")])
-def test_an_impossible_lambda_is_refused_before_anything_is_read(setup, place, lam):
+def test_an_impossible_lambda_is_refused_before_anything_is_read(setup, setup_for, lam):
     names = {*WITH_LAMBDA, "fsa+lda"}
     for method in (*(method_from(name, {"lam": lam}) for name in names), DepthsMethod((1, 2), lam)):
         with pytest.raises(InputError, match="λ"):
-            method.resolved(place(method))
+            method.resolved(setup_for(method))
     with pytest.raises(InputError, match="λ = gcv cannot be used: give a number ≥ 0"):
         method_from("fsa+lda", {"lam": "gcv"}).resolved(setup)
     with pytest.raises(UnknownNameError, match="Did you mean 'search'"):
@@ -155,19 +155,19 @@ def test_an_impossible_lambda_is_refused_before_anything_is_read(setup, place, l
         *((n, {"width": 0}, "width = 0 is impossible") for n in ("ranpac", "ranpac+layup")),
     ],
 )
-def test_impossible_options_are_refused_before_anything_is_read(setup, place, name, options, says):
+def test_impossible_options_are_refused_before_anything_is_read(setup, setup_for, name, options, says):
     method = method_from(name, options)
     with pytest.raises(InputError, match=says):
-        method.resolved(place(method))
+        method.resolved(setup_for(method))
     if name == "layup":
         with pytest.raises(InputError, match=says):
             DepthsMethod((1, 2), **options).resolved(setup)
 
 
-def test_open_choices_are_made_before_the_run_so_that_its_record_has_them(place):
+def test_open_choices_are_made_before_the_run_so_that_its_record_has_them(setup_for):
     def resolved(name, setting, **options):
         method = method_from(name, options)
-        return method.resolved(place(method, setting)).options()
+        return method.resolved(setup_for(method, setting)).options()
 
     ridge = {"lam": "search", "balance": False, "precision": "float64"}
     assert resolved("layup", "cil") == resolved("layup-average", "cil") == {"k": 6, **ridge}
@@ -218,7 +218,7 @@ def test_lambda_cannot_be_searched_on_a_stream(setup):
 @pytest.mark.parametrize(("name", "without"), [("adam", "nmc"), ("aper", "nmc"), ("adam+layup", "layup")])
 @pytest.mark.parametrize("setting", ["cil", "dil", "ocl"])
 def test_what_reads_a_network_before_and_after_a_session_needs_one(setup, setting, name, without):
-    for act in ("settled", "begin"):
+    for act in ("resolved", "begin"):
         with pytest.raises(InputError, match=rf"without a tuned network it would be '{without}'") as refusal:
             getattr(method_from(name, {}), act)(replace(setup, setting=setting))
     assert ("a stream does not allow" in str(refusal.value)) == (setting == "ocl")
@@ -246,19 +246,19 @@ def test_a_methods_docstring_tells_what_users_want_to_know(name):
 @pytest.mark.parametrize(
     "method", [*map(small, CLOSED_FORM), DepthsMethod((1, 2))], ids=lambda each: each.name
 )
-def test_a_bad_image_is_named_when_it_is_learned_and_when_it_is_asked(method, place):
-    learner = learned(method, place(method), FIRST)
+def test_a_bad_image_is_named_when_it_is_learned_and_when_it_is_predicted(method, setup_for):
+    learner = learned(method, setup_for(method), FIRST)
     with pytest.raises(BadImageError, match=r"no-such-file\.png"):
         learner.learn([*SECOND[0], "no-such-file.png"], [*SECOND[1], "digit 2"])
     with pytest.raises(InputError, match=r"no-such-file\.png"):
         learner.predict([TEST[0], "no-such-file.png"])
 
 
-def test_a_learner_of_another_method_cannot_be_resumed(setup, place, tmp_path):
+def test_a_learner_of_another_method_cannot_be_resumed(setup, setup_for, tmp_path):
     learned(method_from("nmc", {}), setup, FIRST).save(tmp_path / "l.layup")
     for method in (*(small(name) for name in CLOSED_FORM if name != "nmc"), DepthsMethod((1, 2))):
         with pytest.raises(MismatchError, match="holds another model than that of"):
-            method.resume(place(method), tmp_path / "l.layup")
+            method.resume(setup_for(method), tmp_path / "l.layup")
 
 
 @pytest.mark.parametrize("setting", ["cil", "dil", "ocl"])
@@ -268,10 +268,10 @@ def test_a_learner_of_another_method_cannot_be_resumed(setup, place, tmp_path):
     [*(small(name, width=1000) for name in CLOSED_FORM), DepthsMethod((1, 3))],
     ids=lambda method: method.name,
 )
-def test_every_method_runs_in_every_setting_and_beats_chance(method, setting, place):
+def test_every_method_runs_in_every_setting_and_beats_chance(method, setting, setup_for):
     if setting not in method.settings:
         with pytest.raises(InputError, match="before and after a first session, which a stream does not"):
-            method.resolved(place(method, setting))
+            method.resolved(setup_for(method, setting))
         return
     labels = 4
     train, test = (batch(dict.fromkeys(range(labels), n), s) for n, s in ((8, 0), (5, 100)))
@@ -286,7 +286,7 @@ def test_every_method_runs_in_every_setting_and_beats_chance(method, setting, pl
         scenario = domain_incremental(dataset)
     else:
         scenario = (online if setting == "ocl" else class_incremental)(dataset, 2)
-    setup = place(method, setting)
+    setup = setup_for(method, setting)
     if setup.checkpoint:
         setup = replace(setup, checkpoint=setup.checkpoint.with_name(f"{setting}-run"))
     chosen = method.resolved(setup)
@@ -322,9 +322,9 @@ def test_the_first_batch_adapts_and_the_learner_keeps_what_was_tuned(method, set
 
 
 @pytest.mark.parametrize("name", CLOSED_FORM)
-def test_what_is_kept_is_what_the_docstring_says(name, setup, place, nano):
+def test_what_is_kept_is_what_the_docstring_says(name, setup, setup_for, nano):
     method = small(name)
-    learner = learned(method, place(method), FIRST, SECOND)
+    learner = learned(method, setup_for(method), FIRST, SECOND)
     width = {"nmc": 128, "ridge": 128, "fsa+lda": 128, "ranpac": 64, "ranpac+layup": 64}.get(name, 256)
     width = 512 if name == "adam+layup" else width
     triangle = (width**2 + width * min(width, BLOCK)) // 2
@@ -332,16 +332,16 @@ def test_what_is_kept_is_what_the_docstring_says(name, setup, place, nano):
     tuned = 4 * learner.model.backbone_.tuned_values if method.adapts else 0
     assert learner.reports()[""].state_bytes == 8 * (square + 3 * width + 3) + tuned
     if name in WITH_PRECISION:
-        learner = learned(small(name, precision="float32"), place(method), FIRST, SECOND)
+        learner = learned(small(name, precision="float32"), setup_for(method), FIRST, SECOND)
         assert learner.reports()[""].state_bytes == 4 * (square + 3 * width) + 8 * 3 + tuned
 
 
 # The formulas, written out in NumPy
 
 
-def network(place, method, nano):
-    """The network as the first session on the first lesson has left it."""
-    tuned = learned(method, place(method), FIRST).model.backbone_
+def network(setup_for, method, nano):
+    """The network as the first session on the first task has left it."""
+    tuned = learned(method, setup_for(method), FIRST).model.backbone_
     assert isinstance(tuned, AdaptedBackbone)
     assert tuned.base is nano
     return tuned
@@ -365,10 +365,10 @@ Y = np.array([*FIRST[1], *SECOND[1]])
 IMAGES = [*FIRST[0], *SECOND[0]]
 
 
-def test_adam_is_the_nearest_mean_of_the_frozen_and_the_tuned_embedding(place, nano, features):
+def test_adam_is_the_nearest_mean_of_the_frozen_and_the_tuned_embedding(setup_for, nano, features):
     method = method_from("adam", {})
-    tuned = network(place, method, nano)
-    learner = learned(method, place(method), FIRST, SECOND)
+    tuned = network(setup_for, method, nano)
+    learner = learned(method, setup_for(method), FIRST, SECOND)
     x, test = (
         np.concatenate([rows(each, [EMBEDDING], images, features) for each in (nano, tuned)], axis=1)
         for images in (IMAGES, TEST)
@@ -395,10 +395,10 @@ def test_adam_works_with_full_fine_tuning(setup, features, nano, tmp_path):
 
 
 @pytest.mark.parametrize("lam", [1.0, "search"])
-def test_adam_with_layup_is_ridge_on_the_last_layers_of_both_networks(place, nano, features, lam):
+def test_adam_with_layup_is_ridge_on_the_last_layers_of_both_networks(setup_for, nano, features, lam):
     method = method_from("adam+layup", {"k": 2, "lam": lam})
-    tuned = network(place, method, nano)
-    learner = learned(method, place(method), FIRST, SECOND)
+    tuned = network(setup_for, method, nano)
+    learner = learned(method, setup_for(method), FIRST, SECOND)
     x, test = (
         np.concatenate(
             [rows(each, ["blocks.10", "blocks.11"], images, features) for each in (nano, tuned)], axis=1
@@ -417,12 +417,12 @@ def test_adam_with_layup_is_ridge_on_the_last_layers_of_both_networks(place, nan
 
 @pytest.mark.parametrize("lam", [None, 1.0])
 @pytest.mark.parametrize("k", [None, 2])
-def test_ranpac_is_ridge_on_a_random_projection(place, nano, features, k, lam):
-    """And its λ the one of least squared error on a fifth of the last lesson, by a plain solve for each."""
+def test_ranpac_is_ridge_on_a_random_projection(setup_for, nano, features, k, lam):
+    """And its λ the one of least squared error on a fifth of the last task, by a plain solve for each."""
     name, options = ("ranpac", {}) if k is None else ("ranpac+layup", {"k": k})
     method = method_from(name, {"width": 64, "lam": lam, **options})
-    tuned = network(place, method, nano)
-    setup = replace(place(method), seed=5)
+    tuned = network(setup_for, method, nano)
+    setup = replace(setup_for(method), seed=5)
     learner = learned(method, setup, FIRST, SECOND)
     layers = [EMBEDDING] if k is None else ["blocks.10", "blocks.11"]
     matrix = learner.model.extractor_.matrix
@@ -449,9 +449,9 @@ def test_ranpac_is_ridge_on_a_random_projection(place, nano, features, k, lam):
     assert learner.predict(TEST)[""] == best(test @ weights)
 
 
-def test_the_projection_follows_from_the_seed_and_is_no_part_of_the_file(place, tmp_path):
+def test_the_projection_follows_from_the_seed_and_is_no_part_of_the_file(setup_for, tmp_path):
     method = small("ranpac")
-    one, again, other = (learned(method, replace(place(method), seed=seed), FIRST) for seed in (1, 1, 2))
+    one, again, other = (learned(method, replace(setup_for(method), seed=seed), FIRST) for seed in (1, 1, 2))
     assert one.predict(TEST) == again.predict(TEST)
     assert not np.allclose(one.model.scores(TEST), other.model.scores(TEST))
     with pytest.raises(MismatchError, match="different layers"):
@@ -461,23 +461,23 @@ def test_the_projection_follows_from_the_seed_and_is_no_part_of_the_file(place, 
     assert (header["features"]["seed"], header["features"]["width"]) == (1, 64)
     assert not [name for name, array in arrays.items() if array.size == 128 * 64]
     # The seed of the file is in force, not that of the setup.
-    resumed = method.resume(replace(place(method), seed=9), tmp_path / "l.layup")
+    resumed = method.resume(replace(setup_for(method), seed=9), tmp_path / "l.layup")
     np.testing.assert_array_equal(resumed.model.scores(TEST), one.model.scores(TEST))
 
 
-def test_ranpacs_lambda_stays_where_a_batch_is_too_small_to_cut(place):
+def test_ranpacs_lambda_stays_where_a_batch_is_too_small_to_cut(setup_for):
     method = small("ranpac")
-    learner = learned(method, place(method), FIRST)
+    learner = learned(method, setup_for(method), FIRST)
     found = learner.reports()[""].chosen["lambda"]
     learner.learn(*batch({3: 2, 4: 2}))
     assert learner.reports()[""].chosen["lambda"] == found
     assert len(learner.model.classes_) == 4
 
 
-def test_lda_is_that_of_means_and_a_pooled_covariance(place, nano, features):
+def test_lda_is_that_of_means_and_a_pooled_covariance(setup_for, nano, features):
     method = method_from("fsa+lda", {"lam": 0.3})
-    tuned = network(place, method, nano)
-    learner = learned(method, place(method), FIRST, SECOND)
+    tuned = network(setup_for, method, nano)
+    learner = learned(method, setup_for(method), FIRST, SECOND)
     x, test = (rows(tuned, [EMBEDDING], images, features) for images in (IMAGES, TEST))
     labels = sorted(set(Y))
     means = [x[label == Y].mean(axis=0) for label in labels]
@@ -523,12 +523,12 @@ def test_the_metric_of_a_method_is_that_of_its_model(setup, features, nano):
 
 
 @pytest.mark.parametrize("name", sorted(WITH_PRECISION))
-def test_float32_is_kept_and_saved(name, place, tmp_path):
+def test_float32_is_kept_and_saved(name, setup_for, tmp_path):
     method = small(name, precision="float32", lam=100.0)
-    exact = learned(small(name, lam=100.0), place(method), FIRST, SECOND)
-    learner = learned(method, place(method), FIRST, SECOND)
+    exact = learned(small(name, lam=100.0), setup_for(method), FIRST, SECOND)
+    learner = learned(method, setup_for(method), FIRST, SECOND)
     learner.save(tmp_path / "l.layup")
-    resumed = method.resume(place(method), tmp_path / "l.layup").model
+    resumed = method.resume(setup_for(method), tmp_path / "l.layup").model
     assert resumed.statistics_.gram.dtype == np.float32
     np.testing.assert_allclose(resumed.scores(TEST), exact.model.scores(TEST), atol=1e-2)
     assert not np.array_equal(resumed.scores(TEST), exact.model.scores(TEST))

@@ -78,8 +78,8 @@ PLAIN = {
     "registers": partial(VisionTransformer, reg_tokens=3),
     "norms in attention": partial(VisionTransformer, qk_norm=True, scale_attn_norm=True),
     "norm before": partial(VisionTransformer, pre_norm=True),
-    "no place for the class": partial(VisionTransformer, no_embed_class=True),
-    "no places": partial(VisionTransformer, pos_embed="none"),
+    "no position for the class": partial(VisionTransformer, no_embed_class=True),
+    "no positions": partial(VisionTransformer, pos_embed="none"),
     "any size": partial(VisionTransformer, dynamic_img_size=True),
     "deit, distilled": VisionTransformerDistilled,
 }
@@ -110,7 +110,7 @@ def test_without_prompts_it_is_the_backbone(kind, pixels):
     assert gradient.flatten(1).any(dim=1).tolist() == [False, False, True, False, False]
 
 
-def test_prefixes_are_keys_and_values_beside_the_others(backbone, pixels):
+def test_prefixes_are_additional_keys_and_values(backbone, pixels):
     torch.manual_seed(0)
     prefixes = {block: torch.randn(5, 2, length, WIDTH) for block, length in ((0, 3), (3, 1), (4, 6))}
     found = PromptedTransformer(backbone, "l2p").embed(pixels, prefixes)
@@ -201,12 +201,12 @@ def test_passes_count_as_what_they_are(backbone, pixels):
             assert backbone.passes == (Passes(training=5) if training else Passes(reading=5))
 
 
-def test_prompt_tokens_share_the_place_of_the_class_token(backbone):
+def test_prompt_tokens_share_the_position_of_the_class_token(backbone):
     network = PromptedTransformer(backbone, "l2p")
-    assert torch.equal(network.token_place, backbone.network.pos_embed[0, 0])
-    assert not network.token_place.requires_grad
-    for kind in ("no place for the class", "no places"):
-        assert torch.equal(PromptedTransformer(made(PLAIN[kind]), "l2p").token_place, torch.zeros(24))
+    assert torch.equal(network.token_position, backbone.network.pos_embed[0, 0])
+    assert not network.token_position.requires_grad
+    for kind in ("no position for the class", "no positions"):
+        assert torch.equal(PromptedTransformer(made(PLAIN[kind]), "l2p").token_position, torch.zeros(24))
 
 
 UNFIT = {
@@ -255,7 +255,7 @@ def test_the_cosine_of_rows():
 
 
 def begun(learner, labels):
-    """A learner at the first step of a lesson."""
+    """A learner at the first step of a task."""
     learner.tasks.append(sorted(set(labels)))
     torch.manual_seed(3)
     learner.head.grow(learner.tasks[-1])
@@ -277,7 +277,7 @@ def row_score(learner, name, feature):
 
 
 def entropy(learner, feature, label):
-    """−log softmax over the lesson's own classes."""
+    """−log softmax over the task's own classes."""
     scores = {name: row_score(learner, name, feature) for name in learner.tasks[-1]}
     return torch.logsumexp(torch.stack([*scores.values()]), dim=0) - scores[label]
 
@@ -285,11 +285,11 @@ def entropy(learner, feature, label):
 def l2p_feature(learner, image):
     q = query(learner, image)
     near = [cos(q, key) for key in learner.keys]
-    chosen = sorted(range(len(near)), key=lambda place: -near[place])[: learner.method.top]
-    places = learner.backbone.network.pos_embed[0, 0]
-    tokens = torch.cat([learner.prompts[place] + places for place in chosen])
+    chosen = sorted(range(len(near)), key=lambda index: -near[index])[: learner.method.top]
+    position = learner.backbone.network.pos_embed[0, 0]
+    tokens = torch.cat([learner.prompts[index] + position for index in chosen])
     seen = slow(learner.backbone.network, image, inserted=tokens)
-    return seen[1 : 1 + len(tokens)].mean(dim=0), sum(near[place] for place in chosen)
+    return seen[1 : 1 + len(tokens)].mean(dim=0), sum(near[index] for index in chosen)
 
 
 def l2p_loss(learner, image, label):
@@ -356,7 +356,7 @@ CASES = [
 
 @pytest.mark.parametrize(("method", "by_hand"), CASES, ids=lambda value: getattr(value, "name", ""))
 def test_the_loss_and_all_gradients_are_those_of_images_one_by_one(method, by_hand, setup):
-    learner = begun(learned(method, setup, FIRST), BACK[1])  # a class of the first lesson, and a new one
+    learner = begun(learned(method, setup, FIRST), BACK[1])  # a class of the first task, and a new one
     images = pixels_of(setup.backbone, BACK[0])
     targets = torch.tensor([learner.head.classes.index(label) for label in BACK[1]])
     values = [*learner.state().values(), *learner.head.rows(learner.head.classes)]
@@ -390,7 +390,7 @@ def test_scores_are_those_of_images_one_by_one(name, setup):
     learner = learned(QUICK[name], setup, FIRST, SECOND)
     images = pixels_of(setup.backbone, TEST)
     if name == "dualprompt":  # so that images choose differently
-        learner.keys = [nn.Parameter(query(learner, images[place])) for place in (0, 2)]
+        learner.keys = [nn.Parameter(query(learner, images[index])) for index in (0, 2)]
         near = cosine(learner.network.query(images), torch.stack(learner.keys))
         assert set(near.argmax(dim=1).tolist()) == {0, 1}
     if name == "l2p":

@@ -145,11 +145,11 @@ def with_gaussians(setup, method, tasks):
 
 
 TASKS = [["a", "b", "e"], ["c"], ["a", "c"], ["b", "d"]]
-GROUPS = [[0, 1, 2], [3], [4]]  # the classes that came with each lesson
+GROUPS = [[0, 1, 2], [3], [4]]  # the classes that came with each task
 
 
 def normalised(logits, temperature):
-    norms = [math.sqrt(sum(logits[place] ** 2 for place in group)) for group in GROUPS]
+    norms = [math.sqrt(sum(logits[index] ** 2 for index in group)) for group in GROUPS]
     return [logit / (sum(norms) / len(norms)) / temperature for logit in logits]
 
 
@@ -182,8 +182,8 @@ def test_alignment_equals_its_recipe_step_by_step(setup):
         for start in range(0, len(order), 5):
             rows.requires_grad_(True)
             loss = 0.0
-            for place in order[start : start + 5]:
-                x, name = samples[place]
+            for index in order[start : start + 5]:
+                x, name = samples[index]
                 logits = [row[:-1] @ torch.from_numpy(x) + row[-1] for row in rows]
                 norms = [torch.stack([logits[i] for i in group]).norm() for group in GROUPS]
                 logits = torch.stack(logits) / (sum(norms) / len(norms)) / 0.5

@@ -99,12 +99,12 @@ def test_text_paths_and_other_formats(draw, tmp_path):
 
 
 @DRAWINGS
-@pytest.mark.parametrize("place", ["file/p.png", "no such folder/p.png", "folder.png"])
-def test_a_path_that_cannot_be_written(draw, place, tmp_path):
+@pytest.mark.parametrize("target", ["file/p.png", "no such folder/p.png", "folder.png"])
+def test_a_path_that_cannot_be_written(draw, target, tmp_path):
     (tmp_path / "file").write_text("not a folder")
     (tmp_path / "folder.png").mkdir()
-    with pytest.raises(StorageError, match=place):
-        draw(tmp_path / place)
+    with pytest.raises(StorageError, match=target):
+        draw(tmp_path / target)
 
 
 @DRAWINGS
@@ -172,7 +172,7 @@ def test_epochs_are_whole_numbers_even_if_there_is_one(tmp_path):
 
 
 def words(path):
-    """What is written on an SVG picture: Matplotlib leaves each text as a comment beside its letters."""
+    """What is written on an SVG picture: Matplotlib leaves each text as a comment next to its letters."""
     return re.findall(r"<!-- (.*?) -->", path.read_text(), flags=re.DOTALL)
 
 

@@ -1,4 +1,4 @@
-"""CDDB-Hard: real photos and generated ones, a generator a domain."""
+"""CDDB-Hard: real photos and generated ones, one generator per domain."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from layup.images import find_images
 DOMAINS = ("gaugan", "biggan", "wild", "whichfaceisreal", "san")
 CLASSES = ("0_real", "1_fake")
 VAL = ("val", "test")
-"""The benchmark tests on the folder val, also where there is a folder test beside it."""
+"""The benchmark tests on the folder val, also if there is a folder test next to it."""
 
 
 def _lacks(folder: Path) -> str | None:
@@ -37,7 +37,7 @@ def _read(folder: Path, _seed: int = 0) -> Contents:
         for half, part in zip(halves, part_folders(folder / domain, VAL), strict=True):
             assert part is not None  # or the layout would not have been recognised
             names.add(part.name)
-            # A file outside the class folders is passed over, as it is everywhere.
+            # A file outside the class folders is skipped, as it is everywhere.
             half += [
                 (path, label, domain)
                 for path in find_images(part)

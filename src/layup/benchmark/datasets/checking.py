@@ -28,9 +28,9 @@ class Report:
     domains: dict[str, tuple[int, int]]
     """Training and test images by domain."""
     matches: str | None
-    """Whose known-good sizes these are; None if nobody's."""
+    """The source of the known-good sizes that these are; None if they are unknown."""
     known: dict[str, Counts]
-    """All known-good sizes, by the name of who counted."""
+    """All known-good sizes, by their source."""
     problems: tuple[str, ...]
 
     @property
@@ -52,7 +52,7 @@ class Report:
 def check_dataset(
     name: str, data: str | os.PathLike[str] | None = None, *, progress: bool | None = None
 ) -> Report:
-    """Compare a dataset on disk with what is known of it, and open each of its images once.
+    """Compare a dataset on disk with what is known about it, and open each of its images once.
 
     A dataset that is not there at all is an `InputError`, which says what was expected and where to get it.
     Costs the decoding of every image.

@@ -60,7 +60,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Contents:
-    """What was read of a dataset, whether or not it is fit to be learned."""
+    """What was read of a dataset, whether or not it can be learned."""
 
     classes: tuple[str, ...]
     train: Part
@@ -68,7 +68,7 @@ class Contents:
     domains: tuple[str, ...] = ()
     layout: str = ""
     remarks: tuple[str, ...] = ()
-    """What is odd but stops nobody, such as an empty class folder: `check_dataset` reports it."""
+    """What is odd but does no harm, such as an empty class folder: `check_dataset` reports it."""
 
     def faults(self) -> Iterator[str]:
         """A sentence for each reason why this cannot be learned. Costs one pass over the lists.
@@ -104,9 +104,9 @@ class Contents:
 
 @dataclass(frozen=True)
 class Dataset:
-    """Training and test images of some classes, ready to be cut into tasks.
+    """Training and test images of some classes, ready to be divided into tasks.
 
-    Raises `InputError` for what cannot be learned: a label that is no class, a class without training images.
+    Raises `InputError` if it cannot be learned: a label that is not a class, a class without training images.
 
     >>> photos = Part(["t/1.jpg", "b/1.jpg"], ["tabby", "beagle"])
     >>> Dataset("pets", ("beagle", "tabby"), photos, Part([], [])).classes
@@ -119,15 +119,15 @@ class Dataset:
     train: Part
     test: Part
     domains: tuple[str, ...] = ()
-    """In the order in which they are learned; empty where there are none."""
+    """In the order in which they are learned; empty if the dataset has no domains."""
     layout: str = ""
     """Which of the known layouts was found, such as 'imagenetr/{train,test}/CLASS'."""
     tasks: int = 10
     """The usual number of tasks."""
     shuffled: bool = True
-    """Whether a seed permutes the classes before they are cut into tasks."""
+    """Whether a seed permutes the classes before they are divided into tasks."""
     first: int | None = None
-    """Classes in the first task, where it is not as large as the others."""
+    """Classes in the first task, if it is not as large as the others."""
 
     def __post_init__(self) -> None:
         contents = Contents(self.classes, self.train, self.test, self.domains)
@@ -137,7 +137,7 @@ class Dataset:
     def sampled(self, classes: int, images: int, seed: int = 0) -> Dataset:
         """A small part of it: so many classes, and so many images of each, for training and for testing.
 
-        Where there are domains, so many of each class in each domain. What there is less of is taken whole.
+        Where there are domains, so many per class and domain. A smaller class is taken whole.
 
         >>> photos = Part(["t/1.jpg", "t/2.jpg", "b/1.jpg"], ["tabby", "tabby", "beagle"])
         >>> small = Dataset("pets", ("beagle", "tabby"), photos, Part([], [])).sampled(2, 1)
@@ -149,7 +149,7 @@ class Dataset:
         chosen = np.sort(np.random.default_rng(seed).permutation(len(self.classes))[:classes])
         names = tuple(self.classes[index] for index in chosen)
         train, test = (part.sampled(names, images, seed) for part in (self.train, self.test))
-        # A domain may have none of these classes.
+        # A domain may lack all of these classes.
         domains = tuple(domain for domain in self.domains if domain in set(train.domains or ()))
         return replace(
             self,
@@ -185,12 +185,12 @@ class Dataset:
                 part.images, part.labels, part.domains or [""] * len(part), strict=True
             ):
                 if isinstance(image, str | os.PathLike):
-                    _add(digest, "file", self._index(image, root), str(self._size(image)), label, domain)
+                    _add(digest, "file", self._relative(image, root), str(self._size(image)), label, domain)
                 else:
                     _add(digest, "pixels", image_digest(image).hex(), label, domain)
         return digest.hexdigest()
 
-    def _index(self, image: str | os.PathLike[str], root: str) -> str:
+    def _relative(self, image: str | os.PathLike[str], root: str) -> str:
         path = Path(image).absolute().as_posix()[len(root) :]
         return normalize("NFC", path.lstrip("/"))  # a Mac takes é apart
 

@@ -14,7 +14,7 @@ from layup.benchmark.datasets.source import Source
 CLASSES = tuple("0123456789")
 TRAIN_SHARE = 0.6
 SIZE = 32
-"""Pixels of a side of a digit in some style."""
+"""Pixels per side of a digit in some style."""
 
 Pixels: TypeAlias = NDArray[np.uint8]
 Values: TypeAlias = NDArray[np.int64]

@@ -13,7 +13,7 @@ from layup.errors import InputError
 
 DOMAINS = ("real", "quickdraw", "painting", "sketch", "infograph", "clipart")
 MOST = 10
-"""Training images of a class in a domain."""
+"""Training images per class and domain."""
 
 
 class Entry(NamedTuple):

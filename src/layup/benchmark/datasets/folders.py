@@ -1,4 +1,4 @@
-"""Trees of folders: {train,test}/CLASS/IMAGE as most datasets have it, and any folder of one's own."""
+"""Trees of folders: {train,test}/CLASS/IMAGE as most datasets have it, and any folder of your own."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def subfolders(folder: Path) -> list[Path]:
 
 
 def part_folders(folder: Path, test: tuple[str, ...] = TEST) -> tuple[Path | None, Path | None]:
-    """The folders of training and test images directly in a folder; of test folders the first there is."""
+    """The folders of training and test images directly in a folder; of test folders the first that exists."""
     by_name = {each.name.lower(): each for each in subfolders(folder)}
 
     def first(names: tuple[str, ...]) -> Path | None:
@@ -87,7 +87,7 @@ def read_any(folder: Path, seed: int = 0) -> Contents:
 def split(images: list[Path], labels: list[str], seed: int) -> tuple[Part, Part]:
     """Four fifths of each class for training, the rest for testing; a single image is for training.
 
-    A class is split by the seed and its own name, so that others may come and go. Costs a shuffle.
+    A class is split by the seed and its own name, so that other classes do not matter. Costs a shuffle.
 
     >>> train, test = split([Path(f"{i}.jpg") for i in range(11)], ["tabby"] * 10 + ["lynx"], seed=0)
     >>> len(train), len(test), test.labels
@@ -156,7 +156,7 @@ def _lacks_classes(folder: Path) -> str | None:
     if split_on_disk(folder):
         return None
     if {each.name.lower() for each in inside} <= PARTS and any(map(subfolders, inside)):
-        # Not even if there is an empty one among them are these classes.
+        # These are not classes, even if one of them is empty.
         return "class folders in both a folder train and a folder test"
     if all(map(split_on_disk, inside)):
         return f"class folders: its folders are domains, so use domains:{folder}"
@@ -174,7 +174,7 @@ def _lacks_domains(folder: Path) -> str | None:
 
 
 def folder(path: str) -> Source:
-    """Photos of one's own, a folder for each class."""
+    """Your own photos, a folder for each class."""
     return Source(
         name=f"folder:{path}",
         title="a folder of your own",
@@ -188,7 +188,7 @@ def folder(path: str) -> Source:
 
 
 def domains(path: str) -> Source:
-    """Photos of one's own, a folder for each domain and class."""
+    """Your own photos, a folder for each domain and class."""
     return Source(
         name=f"domains:{path}",
         title="a folder of your own",

@@ -36,7 +36,7 @@ WHERE = (
     f"Get imagenet-r.zip (md5 730aa3fb9c7d2ec0b6381c6b23040681), {ZIPS}. Or the official archive "
     "(https://people.eecs.berkeley.edu/~hendrycks/imagenet-r.tar), which is not split, with the lists "
     f"{' and '.join(LISTS)} from https://github.com/aimagelab/mammoth (datasets/imagenet_r_utils) "
-    "beside its folder."
+    "next to its folder."
 )
 COUNTS = {f"{PAPER}, Zhou et al.'s zip, and CODA-Prompt's lists": (24000, 6000)}
 
@@ -51,7 +51,7 @@ def _lacks_lists(folder: Path) -> str | None:
         return "class folders such as n01443537"
     missing = [name for name in LISTS if _list_file(folder, name) is None]
     return (
-        f"split: it is the official archive, and {' and '.join(missing)} must be beside it"
+        f"split: it is the official archive, and {' and '.join(missing)} must be next to it"
         if missing
         else None
     )
@@ -96,7 +96,7 @@ LAYOUTS = (
     tree("imagenetr", "imagenet-r"),
     Layout(
         ("imagenet-r", "imagenetr"),
-        f"CLASS/IMAGE (the official archive), with {' and '.join(LISTS)} beside that folder",
+        f"CLASS/IMAGE (the official archive), with {' and '.join(LISTS)} next to that folder",
         _lacks_lists,
         _read_lists,
     ),

@@ -1,4 +1,4 @@
-"""The facts of a dataset: what it is, how people have it on disk, how large it is, where to get it."""
+"""The facts of a dataset: what it is, how it lies on disk, how large it is, where to get it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from layup.errors import InputError
 from layup.registry import Registry, unknown_name
 
 Counts: TypeAlias = tuple[int | None, int]
-"""Training and test images; None where nobody has said how many."""
+"""Training and test images; None if the number is not known."""
 
 PAPER = "the paper's Table 6"
 ZIP = "Zhou et al.'s zip, inferred from logs"
@@ -37,9 +37,9 @@ class Layout:
     lacks: Callable[[Path], str | None]
     """What a folder lacks to be laid out like this, after 'it has no …'; None if nothing."""
     read: Callable[[Path, int], Contents]
-    """The contents of such a folder; the number is the seed of a split, where there is none on disk."""
+    """The contents of such a folder; the number is the seed of a split, if there is no split on disk."""
     by_domain: Mapping[str, Mapping[str, tuple[int, int]]] = field(default_factory=dict)
-    """Known-good training and test images of each domain, by the name of who counted."""
+    """Known-good numbers of training and test images of each domain, by their source."""
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -64,7 +64,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Source:
-    """What is known of a dataset before it is read.
+    """What is known about a dataset before it is read.
 
     >>> source_of("cub200").counts["the standard split"]
     (5994, 5794)
@@ -77,7 +77,7 @@ class Source:
     classes: int | None = None
     tasks: int = 10
     counts: Mapping[str, Counts] = field(default_factory=dict)
-    """Known-good sizes, by the name of who counted; the first is what `layup datasets` shows."""
+    """Known-good sizes, by their source; the first is what `layup datasets` shows."""
     ways: tuple[Layout, ...] = ()
     where: str = ""
     """Where to get it."""
@@ -86,7 +86,7 @@ class Source:
     build: Callable[[], Contents] | None = None
     """Makes it on the spot: such a dataset is always there."""
     download: Callable[[Path], None] | None = None
-    """Fetches it into the folder of all data, where that is possible."""
+    """Fetches it into the folder of all data, if that is possible."""
     root: Path | None = None
     """Where it is, if its name says so, as that of folder:PATH does."""
 
@@ -96,7 +96,7 @@ class Source:
         return tuple(text for way in self.ways for text in way.texts)
 
     def locate(self, data: Path, *, by_name: bool = False) -> Found | None:
-        """Its folder under `data`, or `data` itself if that is it, and how it is laid out; None if none is.
+        """Its folder under `data`, or `data` itself if that is it, and its layout; None if it is not there.
 
         With `by_name`, `data` itself counts only if it is called like the dataset: many are laid out alike.
         """
@@ -113,13 +113,13 @@ class Source:
         return found
 
     def load(self, data: Path, *, seed: int = 0, order: Sequence[str] | None = None) -> Dataset:
-        """The dataset under `data`, its domains in an order of choice. Costs the listing of its folders."""
+        """The dataset under `data`, its domains in the given order. Costs the listing of its folders."""
         contents = self.read(None if self.build else self.require(data), seed)
         if not self.fits(contents):
             # Many datasets are laid out alike, and then only the numbers tell that this is another one.
             logger.warning(
-                "This is not %s as it is known: run `layup datasets check %s`, or use folder:PATH for data "
-                "of your own.",
+                "This is not %s as it is known: run `layup datasets check %s`, or use folder:PATH for your "
+                "own data.",
                 self.title,
                 self.name,
             )
@@ -148,7 +148,7 @@ class Source:
         return [who for who, known in self.counts.items() if known[0] in (None, train) and known[1] == test]
 
     def read(self, found: Found | None, seed: int = 0) -> Contents:
-        """All that is in a folder that was found; made on the spot if there need not be any."""
+        """All that is in a folder that was found; a built-in dataset is made on the spot."""
         if found is not None:
             return found.read(seed)
         assert self.build is not None, "a dataset that is not built in must be found first"
@@ -158,7 +158,7 @@ class Source:
         for way in self.ways:
             for folder in way.folders:
                 yield way, data / folder, folder
-        # Last, or a train and a test folder beside the dataset's own would be taken for it.
+        # Last, or a train and a test folder next to the dataset's own would be taken for it.
         own_name = data.absolute().name
         for way in self.ways:
             if not by_name or own_name in {Path(folder).name for folder in way.folders}:

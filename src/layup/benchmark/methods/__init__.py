@@ -1,4 +1,4 @@
-"""The methods of the benchmark, which make learners for its loop: table entries, and those that train."""
+"""The methods of the benchmark, which make learners: closed-form ones, and those that train."""
 
 from collections.abc import Mapping
 from typing import Any, cast

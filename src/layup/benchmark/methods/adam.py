@@ -10,17 +10,17 @@ AdamMethod = closed_form(
     "adam",
     """The nearest mean of the network before and after a first session (ADAM, later APER; Zhou et al. 2023).
 
-    With f(x), the final embedding of the network as it came, and f*(x), that of the network which the first
-    session has tuned,
+    With f(x), the final embedding of the original network, and f*(x), that of the network tuned in the first
+    session,
 
         Φ(x) = (f(x), f*(x))        μ_y, its mean over class y        s_y(x) = Φ(x)ᵀ μ_y / (‖Φ(x)‖ ‖μ_y‖).
 
     Keeps: 2·C·d values of 8 bytes, for C classes and embeddings of d values, a count for each class, and what
-    the first session tuned (4 bytes a value). The two networks share all weights that were not tuned; with
-    the adapter "full" that is none, and the whole network is kept twice.
-    Costs: two passes of the network and 2·d operations an image; 2·C·d for an answer; and the first session.
-    Needs: a first session, with whatever adapter. Without a tuned network it would be `nmc`: so there is no
-    ADAM on a stream.
+    the first session tuned (4 bytes per value). The two networks share all weights that were not tuned; with
+    the adapter "full" they share none, and the whole network is kept twice.
+    Costs: two passes of the network and 2·d operations per image; 2·C·d per prediction; the first session.
+    Needs: a first session, with any adapter. Without a tuned network it would be `nmc`, so it cannot learn a
+    stream.
 
     It has no options.
     """,
@@ -36,17 +36,17 @@ AdamLayUPMethod = closed_form(
     "adam+layup",
     """LayUP of the network before and after a first session (Section 5.7 of the paper).
 
-    With Φ(x), the outputs of the last k layers of the network as it came and of the network which the first
-    session has tuned, all side by side, D values in all (twice those of `layup`),
+    With Φ(x), the outputs of the last k layers of the original network and of the network tuned in the first
+    session, all side by side, D values in all (twice those of `layup`),
 
         G = Σ Φ Φᵀ over all samples        c_y = Σ Φ over class y        s_y(x) = Φ(x)ᵀ (G + λI)⁻¹ c_y.
 
     Keeps: D²/2 + C·D values of 8 bytes, four times the Gram matrix of `layup`, a count for each of C classes,
-    and what the first session tuned (4 bytes a value). For k = 6 layers of 768 values, G takes 344 MB.
-    Costs: two passes of the network and D² operations an image; where λ is searched, 2 D³ to 9 D³ a
-    task; else one solve (D³/3) before the first answer after a task; and the first session.
-    Needs: a network with k layers, and a first session, with whatever adapter. Without a tuned network it
-    would be `layup`: so there is none on a stream.
+    and what the first session tuned (4 bytes per value). For k = 6 layers of 768 values, G takes 344 MB.
+    Costs: two passes of the network and D² operations per image; where λ is searched, 2 D³ to 9 D³ per
+    task; else one solve (D³/3) before the first prediction after a task; and the first session.
+    Needs: a network with k layers, and a first session, with any adapter. Without a tuned network it
+    would be `layup`, so it cannot learn a stream.
 
     k: how many of the last layers of each network; by default the network's own number.
     lam: λ, "search", "gcv" or a number ≥ 0, as of `layup`.

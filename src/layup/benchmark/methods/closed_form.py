@@ -1,4 +1,4 @@
-"""What the closed-form methods share: each is a table entry of which features go to which classifier."""
+"""What closed-form methods share: each is a table entry that says which features go to which classifier."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from layup.model import ImageModel
 
 
 class ModelLearner(Learner):
-    """A model as a learner. A bad image ends the run: to skip it would be another experiment."""
+    """A model as a learner. A bad image ends the run: skipping it would be another experiment."""
 
     def __init__(self, model: ImageModel, checkpoint: Path | None = None) -> None:
         self.model = model
         self.checkpoint = checkpoint
 
     def learn(self, images: Sequence[ImageSource], labels: Sequence[str]) -> None:
-        """Learn a batch; the first one may adapt the backbone before, which other runs may wait for."""
+        """Learn a batch. The first one may adapt the backbone, which other runs may wait for."""
         if self.checkpoint is None or self.model.batches:
             self.model.learn(images, labels, strict=True)
             return
@@ -73,7 +73,7 @@ class ClosedFormMethod(Method):
     stream_lam: ClassVar[float | str] = "gcv"
     """The usual λ on a stream, which cannot be searched."""
     untuned: ClassVar[str | None] = None
-    """What it would be without a first session, if it cannot be without one."""
+    """For a method that needs a first session, the method that it would be without one."""
 
     if TYPE_CHECKING:
 
@@ -139,11 +139,11 @@ def closed_form(
 ) -> type[ClosedFormMethod]:
     """A method, by a table entry.
 
-    explanation: all there is to know: the formula, what it keeps, costs and needs, and every option.
+    explanation: the formula, what it keeps, costs and needs, and every option.
     features: the features of a method with these options in a setup.
-    classifier: all its parameters are options as well, but its seed, which is the run's.
-    options: more options with their defaults, or other defaults; `without` are no options.
-    facts: what else a `Method` says of itself: `adapts`, `settings`, …
+    classifier: all its parameters are options as well, except its seed, which is the run's.
+    options: more options with their defaults, or other defaults; those of `without` are left out.
+    facts: other class variables of a `Method`: `adapts`, `settings`, …
 
     >>> from layup.algebra import NearestMeanClassifier
     >>> from layup.features import LastLayers
@@ -180,17 +180,17 @@ def closed_form(
 
 
 def _defaults(classifier: type[SumsClassifier]) -> dict[str, Any]:
-    """What a classifier is made with if nothing is said."""
+    """The defaults of a classifier's parameters."""
     return {name: each.default for name, each in inspect.signature(classifier).parameters.items()}
 
 
 def resolved_depth(k: int | None, setup: Setup) -> int:
-    """How many layers: as asked, if the backbone has so many, or its own default."""
+    """How many layers: k, if the backbone has so many, or the backbone's default."""
     return len(setup.backbone.last(setup.backbone.default_k if k is None else k))
 
 
 def resolved_rule(lam: float | str | None, setting: str, on_a_stream: float | str = "gcv") -> float | str:
-    """The rule for λ: the one that was asked for, or the usual one of the setting.
+    """The rule for λ: the given one, or the usual one of the setting.
 
     >>> resolved_rule(None, "cil"), resolved_rule(None, "ocl"), resolved_rule(1.0, "ocl")
     ('search', 'gcv', 1.0)
@@ -198,7 +198,7 @@ def resolved_rule(lam: float | str | None, setting: str, on_a_stream: float | st
     if setting == "ocl" and lam == "search":
         raise InputError(
             "λ cannot be searched in the online setting: that takes several passes over a task, and a stream "
-            "has but one. Use gcv, or a number such as 1 (the paper uses 0 and 1)."
+            "has only one. Use gcv, or a number such as 1 (the paper uses 0 and 1)."
         )
     usual = on_a_stream if setting == "ocl" else "search"
     rule = usual if lam is None else lam
@@ -207,11 +207,11 @@ def resolved_rule(lam: float | str | None, setting: str, on_a_stream: float | st
 
 
 def _require_session(method: str, without: str, setup: Setup) -> None:
-    """Refuse a setup that has no first session: there would be but one network."""
+    """Refuse a setup that has no first session: there would be only one network."""
     if setup.session is None:
         stream = ", which a stream does not allow" if setup.setting == "ocl" else ""
         raise InputError(
-            f"The method {method!r} reads a network before and after a first session{stream}, and there is "
-            f"none here: without a tuned network it would be {without!r}. Let the first task adapt the "
-            f"network, in the setting 'cil' or 'dil', or use {without!r}."
+            f"The method {method!r} reads a network before and after a first session{stream}, and here there "
+            f"is no first session: without a tuned network it would be {without!r}. Let the first task adapt "
+            f"the network, in the setting 'cil' or 'dil', or use {without!r}."
         )

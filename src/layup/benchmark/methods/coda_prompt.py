@@ -22,26 +22,26 @@ PARTS = ("prompts", "keys", "attentions")
 
 
 class CODAPromptLearner(PromptLearner):
-    """Components for each lesson, in each of five blocks."""
+    """Components for each task, in each of five blocks."""
 
     method: CODAPromptMethod
 
     def __init__(self, method: Any, setup: Setup) -> None:
         super().__init__(method, setup)
-        # Of each lesson, (blocks, own, length · d) and twice (blocks, own, d).
+        # Of each task, (blocks, own, length · d) and twice (blocks, own, d).
         self.components: list[dict[str, nn.Parameter]] = []
 
     @property
     def own(self) -> int:
-        """How many components a lesson gets."""
-        assert self.setup.tasks is not None  # else the method would not have settled
+        """How many components a task gets."""
+        assert self.setup.tasks is not None  # else the method would not have been resolved
         return max(1, self.method.components // self.setup.tasks)
 
     def require_room(self) -> None:
-        """Refuse more lessons than were announced."""
+        """Refuse more tasks than were announced."""
         if len(self.tasks) >= (self.setup.tasks or 0):
             raise InputError(
-                f"'coda-prompt' was told of {self.setup.tasks} tasks, among which it shares out its "
+                f"'coda-prompt' was told of {self.setup.tasks} tasks, among which it divides its "
                 "components, and this is one more. Say from the beginning how many there will be."
             )
 
@@ -57,7 +57,7 @@ class CODAPromptLearner(PromptLearner):
         self.components.append(new)
 
     def every(self, part: str) -> Tensor:
-        """One part of all components (blocks, M, …); gradients reach those of the current lesson alone."""
+        """One part of all components (blocks, M, …); gradients reach those of the current task alone."""
         before = [task[part].detach() for task in self.components[:-1]]
         return torch.cat([*before, self.components[-1][part]], dim=1)
 
@@ -74,7 +74,7 @@ class CODAPromptLearner(PromptLearner):
         return self.network.embed(pixels, prefixes, training=training)
 
     def loss(self, inputs: Tensor, targets: Tensor) -> Tensor:
-        """Cross-entropy over the lesson's classes, and how far components are from right angles."""
+        """Cross-entropy over the task's classes, and how far components are from right angles."""
         loss = own_classes_loss(self.head, self.read(inputs, training=True), targets, self.tasks[-1])
         if self.method.orthogonality:
             loss = loss + self.method.orthogonality * self._skewness()
@@ -85,7 +85,7 @@ class CODAPromptLearner(PromptLearner):
         return self.head(self.read(inputs, training=False))
 
     def groups(self) -> Groups:
-        """The lesson's components, and the rows of its classes."""
+        """The task's components, and the rows of its classes."""
         return [(1.0, [*self.components[-1].values(), *self.head.rows(self.tasks[-1])])]
 
     def _about(self) -> dict[str, Any]:
@@ -119,7 +119,7 @@ class CODAPromptLearner(PromptLearner):
 def _at_right_angles(before: Tensor, count: int) -> Tensor:
     """So many random unit vectors, at right angles to those before (n, width) and to each other.
 
-    Where there are no more directions left, a vector is but random.
+    Where no more directions are left, a vector is just random.
 
     >>> both = torch.cat([torch.eye(2, 4), _at_right_angles(torch.eye(2, 4), 2)])
     >>> torch.allclose(both @ both.T, torch.eye(4), atol=1e-6)
@@ -148,13 +148,13 @@ class CODAPromptMethod(PromptMethod):
     A component has a prompt P_m, a key K_m and an attention A_m; with q = f(x) and α_m = cos(q ⊙ A_m, K_m)
     the prefix of a block is Σ α_m P_m, one half keys and one half values, in each of the first five blocks.
     A task trains its own components alone, which begin at right angles to all before, with cross-entropy over
-    the task's classes (and, if asked for, orthogonality · mean (B Bᵀ − I)²), by Adam; the rate goes down
+    the task's classes (and, if it is set, orthogonality · mean (B Bᵀ − I)²), by Adam; the rate goes down
     along a quarter of a cosine wave.
 
     Keeps 5·components·(length + 2)·d values and (d + 1)·C of the head, 4 bytes each. Costs two forward passes
-    and one backward pass an image and epoch, and two forward passes a test image after every task. Needs a
-    plain vision transformer with a class token and five blocks, the boundaries between tasks, and the number
-    of tasks in advance, among which it shares out its components.
+    and one backward pass per image and epoch, and two forward passes per test image after every task. Needs
+    a plain vision transformer with a class token and five blocks, the boundaries between tasks, and the
+    number of tasks in advance, among which it divides its components.
 
     epochs, learning_rate, batch_size: how every task is trained.
     components: of all tasks together. length: of every prefix, keys and values together; an even number.
@@ -166,7 +166,7 @@ class CODAPromptMethod(PromptMethod):
     blocks = BLOCKS
     exempt: ClassVar[Mapping[str, str]] = {
         **PromptMethod.exempt,
-        "more lessons of the same classes take no more room": "each keeps components of its own",
+        "memory-per-task": "each keeps its own components",
     }
     may_be_zero = ("orthogonality",)
 
@@ -178,7 +178,7 @@ class CODAPromptMethod(PromptMethod):
     orthogonality: float = 0.0
 
     def resolved(self, setup: Setup) -> Self:
-        """The method itself, if it can work so."""
+        """The method itself; raises if it cannot work with this setup."""
         super().resolved(setup)
         if self.length % 2:
             raise InputError(
@@ -187,7 +187,7 @@ class CODAPromptMethod(PromptMethod):
             )
         if setup.tasks is None:
             raise InputError(
-                "'coda-prompt' must know the number of tasks before the first one: it shares out its "
+                "'coda-prompt' must know the number of tasks before the first one: it divides its "
                 "components among them. Give Setup(…, tasks=…)."
             )
         return self

@@ -62,7 +62,7 @@ class SweepMethod(ClosedFormMethod):
     depths: tuple[int, ...]
 
     def resolved(self, setup: Setup) -> Self:
-        """With all depths there, each once."""
+        """With every depth of the backbone that was chosen, each once."""
         depths = tuple(sorted({resolved_depth(k, setup) for k in self.depths or (None,)}))
         return cast("Self", ClosedFormMethod.resolved(replace(cast("Any", self), depths=depths), setup))
 

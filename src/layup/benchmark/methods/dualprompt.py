@@ -21,7 +21,7 @@ EXPERT, KEY = "expert.", "key."
 
 
 class DualPromptLearner(PromptLearner):
-    """One general prompt, and one expert prompt with a key for each lesson."""
+    """One general prompt, and one expert prompt with a key for each task."""
 
     method: DualPromptMethod
 
@@ -46,7 +46,7 @@ class DualPromptLearner(PromptLearner):
         return self.network.embed(pixels, prefixes, training=training)
 
     def loss(self, inputs: Tensor, targets: Tensor) -> Tensor:
-        """Cross-entropy over the lesson's classes, less the pull of its key towards its images."""
+        """Cross-entropy over the task's classes, less the pull of its key towards its images."""
         nearness = cosine(self.network.query(inputs), self.keys[-1][None])
         own = self.experts[-1].expand(len(inputs), *self.experts[-1].shape)
         feature = self.read(inputs, own, training=True)
@@ -60,7 +60,7 @@ class DualPromptLearner(PromptLearner):
         return self.head(self.read(inputs, expert, training=False))
 
     def groups(self) -> Groups:
-        """The general prompt, the lesson's own prompt and key, and the rows of its classes."""
+        """The general prompt, the task's own prompt and key, and the rows of its classes."""
         prompts = [self.general, self.experts[-1], self.keys[-1]]
         return [(1.0, [*prompts, *self.head.rows(self.tasks[-1])])]
 
@@ -85,16 +85,16 @@ class DualPromptLearner(PromptLearner):
 class DualPromptMethod(PromptMethod):
     """DualPrompt: a general prompt that all tasks train, and an expert prompt for each task.
 
-    Prompts are prefixes: keys and values that attention finds beside its own, the general ones in blocks 1
+    Prompts are prefixes: keys and values added to those of the attention, the general ones in blocks 1
     and 2, the expert ones in blocks 3 to 5. A task trains its own expert, which begins as the one before, and
     pulls its key towards q = f(x) of its images: cross-entropy over the task's classes − pull · cos(q, key),
     by Adam, gradients cut at norm 1. A test image is given the expert whose key has the largest cos(q, key),
-    each for itself: the released codes let the images of a batch vote, and mix them up in a reshape.
+    each separately: in the released code the images of a batch vote, and a reshape mixes them up.
 
-    Keeps 2·2·length·d values of the general prompt, (3·2·length + 1)·d a task, and (d + 1)·C of the head,
-    4 bytes each. Costs two forward passes and one backward pass an image and epoch, and two forward passes a
-    test image after every task. Needs a plain vision transformer with a class token and five blocks, and the
-    boundaries between tasks.
+    Keeps 2·2·length·d values of the general prompt, (3·2·length + 1)·d per task, and (d + 1)·C of the head,
+    4 bytes each. Costs two forward passes and one backward pass per image and epoch, and two forward passes
+    per test image after every task. Needs a plain vision transformer with a class token and five blocks, and
+    the boundaries between tasks.
 
     epochs, learning_rate, batch_size: how every task is trained.
     length: of every prefix.
@@ -107,7 +107,7 @@ class DualPromptMethod(PromptMethod):
     clip = 1.0
     exempt: ClassVar[Mapping[str, str]] = {
         **PromptMethod.exempt,
-        "more lessons of the same classes take no more room": "each keeps a prompt of its own",
+        "memory-per-task": "each keeps its own prompt",
     }
     may_be_zero = ("pull",)
 

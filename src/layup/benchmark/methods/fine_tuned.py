@@ -1,4 +1,4 @@
-"""What methods share that train all weights of the network, which then are the learner's own."""
+"""What methods that train all weights of the network share."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from layup.tuning import Groups
 
 
 class FineTunedLearner(GradientLearner):
-    """A learner with a network of its own, which begins as the backbone and is trained on every task."""
+    """A learner with its own network, which begins as the backbone and is trained on every task."""
 
     def __init__(self, method: Any, setup: Setup) -> None:
         super().__init__(method, setup)
@@ -41,11 +41,11 @@ class FineTunedLearner(GradientLearner):
         ]
 
     def trained(self) -> list[str]:
-        """The classes whose rows of the head the current lesson trains."""
+        """The classes whose rows of the head the current task trains."""
         return self.head.classes
 
     def finish(self, images: Sequence[ImageSource], targets: NDArray[np.int64]) -> None:
-        """Let the network rest."""
+        """Put the network into evaluation mode."""
         self.body.train(False)
 
     def state(self) -> dict[str, Tensor]:

@@ -15,15 +15,15 @@ FSALDAMethod = closed_form(
 
         Σ = S_W / N + λI        s_y(x) = μ_yᵀ Σ⁻¹ f(x) − ½ μ_yᵀ Σ⁻¹ μ_y + log(n_y / N),
 
-    the most probable class, were all classes Gaussian with one covariance. S_W follows from the same sums
-    that `layup` keeps, so the past is never looked at again.
+    the most probable class if all classes were Gaussian with one covariance. S_W follows from the same sums
+    that `layup` keeps, so earlier tasks are never read again.
 
     Keeps: d²/2 + C·d values of 8 bytes, a count for each of C classes, and what the first session tuned (4
-    bytes a value). For d = 768, the matrix takes 2.8 MB.
-    Costs: one pass of the network and d² operations an image; one eigendecomposition (9 d³) before the first
-    answer after a task; and the first session.
-    Needs: nothing, but its authors tune the network in a first session, and so it is done unless told
-    otherwise; never on a stream.
+    bytes per value). For d = 768, the matrix takes 2.8 MB.
+    Costs: one pass of the network and d² operations per image; one eigendecomposition (9 d³) before the
+    first prediction after a task; and the first session.
+    Needs: nothing. Its authors tune the network in a first session, which is the default here; never on a
+    stream.
 
     lam: λ, a number ≥ 0 that is added to every variance; 1 by default, and not searched.
     """,

@@ -1,8 +1,8 @@
 """What methods that train share: epochs over a task, a head that grows, a state that outlives the process.
 
-A learner of this kind has some parameters, which a task trains with augmented images and an optimizer of its
-own, and a head over the classes that have come so far. The trainer puts all of that away after every epoch,
-so that the same task goes on from there after a break, with the same result.
+A learner of this kind has some parameters, which a task trains with augmented images and its own
+optimizer, and a head over the classes that have come so far. The trainer saves all of that after every epoch,
+so that an interrupted task resumes from there, with the same result.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class GradientMethod(Method):
     """What methods that train share; each has its own defaults for how long and how fast.
 
     epochs: passes over the images of a task.
-    learning_rate: of the head, in the first epoch; what else is trained may have a fixed share of it.
-    batch_size: images a step.
+    learning_rate: of the head, in the first epoch; other parameters may have a fixed share of it.
+    batch_size: images per step.
     """
 
     learner: ClassVar[type[GradientLearner]]
@@ -66,10 +66,10 @@ class GradientMethod(Method):
     """The largest norm of all gradients together, if there is one."""
     settings: ClassVar[tuple[str, ...]] = ("cil", "dil")
     may_be_zero: ClassVar[tuple[str, ...]] = ()
-    """The options that can be switched off so; all others are numbers above zero."""
+    """The options that may be zero; all others are numbers above zero."""
     exempt: ClassVar[Mapping[str, str]] = {
-        "the order of lessons and images does not matter": "every step starts from where the last one led",
-        "one lesson or many are the same": "every lesson is trained by itself, for all its epochs",
+        "order": "every step starts from where the last one led",
+        "batches": "every task is trained by itself, for all its epochs",
     }
 
     epochs: int
@@ -77,7 +77,7 @@ class GradientMethod(Method):
     batch_size: int
 
     def resolved(self, setup: Setup) -> Self:
-        """The method itself, if it can work so."""
+        """The method itself; raises if it cannot work with this setup."""
         for option in fields(self):
             value = getattr(self, option.name)
             whole, zero = option.type == "int", option.name in self.may_be_zero
@@ -101,7 +101,7 @@ class GradientMethod(Method):
         if setup.setting not in self.settings:
             raise InputError(
                 f"{self.name!r} cannot run in the setting {setup.setting!r}: it passes several times over a "
-                f"task, and a stream has but one pass. Use {' or '.join(map(repr, self.settings))}."
+                f"task, and a stream has only one pass. Use {' or '.join(map(repr, self.settings))}."
             )
         return self
 
@@ -136,7 +136,7 @@ class GradientLearner(Learner, ABC):
 
     @abstractmethod
     def loss(self, inputs: Tensor, targets: Tensor) -> Tensor:
-        """What a step makes smaller; the targets are places among the head's classes."""
+        """What a step minimises; the targets are indices of the head's classes."""
 
     @abstractmethod
     def scores(self, inputs: Tensor) -> Tensor:
@@ -144,28 +144,28 @@ class GradientLearner(Learner, ABC):
 
     @abstractmethod
     def groups(self) -> Groups:
-        """What the current lesson trains."""
+        """What the current task trains."""
 
     def require_room(self) -> None:
-        """Refuse one lesson more, before anything of it is begun."""
+        """Refuse one more task, before anything is begun."""
 
     def start(self) -> None:
-        """Make room for a new lesson, `lessons[-1]`, whose classes the head has already."""
+        """Make room for a new task, `tasks[-1]`, whose classes the head already has."""
 
     def finish(self, images: Sequence[ImageSource], targets: NDArray[np.int64]) -> None:
-        """Do what comes after the epochs of a lesson."""
+        """Do what comes after the epochs of a task."""
 
     def state(self) -> dict[str, Tensor]:
         """All that was learned, besides the head."""
         return {}
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        """Take over what `state` gave, after as many lessons as this learner has."""
+        """Take over what `state` gave, after as many tasks as this learner has."""
 
     def training_batches(
         self, images: Sequence[ImageSource], targets: NDArray[np.int64], epoch: int
     ) -> Iterator[Batch]:
-        """An epoch, at random, augmented."""
+        """An epoch of augmented images, in a random order."""
         seeds = (self.setup.seed, len(self.tasks), epoch)
         pictures = Pictures(images, targets, self.backbone.preprocessing.augmentation, seeds)
         workers = self.setup.reading.get("workers")
@@ -180,9 +180,9 @@ class GradientLearner(Learner, ABC):
 
     @torch.inference_mode(False)  # whatever the caller does
     @torch.enable_grad()
-    @torch.random.fork_rng(devices=[])  # whoever else draws numbers is not disturbed
+    @torch.random.fork_rng(devices=[])  # other code that draws numbers is not disturbed
     def learn(self, images: Sequence[ImageSource], labels: Sequence[str]) -> None:
-        """Train on a lesson. A learner that was interrupted in it is of no use: resume a saved one."""
+        """Train on a task. A learner that was interrupted cannot be used: resume a saved one."""
         require_one_label_each(images, labels)
         self.require_room()
         reading = self.setup.reading
@@ -190,7 +190,7 @@ class GradientLearner(Learner, ABC):
         if seen.bad:
             raise BadImageError(seen.bad[0].reason)
         if not labels:
-            raise InputError("There is no image in this lesson. Give at least one.")
+            raise InputError("There is no image in this task. Give at least one.")
         self.tasks.append(sorted(set(labels)))
         with seeded(self.setup.seed, len(self.tasks), "start", device=self.backbone.device):
             self.head.grow(self.tasks[-1])
@@ -209,7 +209,7 @@ class GradientLearner(Learner, ABC):
             raise InputError("This learner knows no class. Teach it first.")
         nothing = np.zeros(len(images), np.int64)
         with torch.inference_mode(), progress_bar(self.setup.reading.get("progress")) as bar:
-            task = bar.add_task("Looking", total=len(images), note="")
+            task = bar.add_task("Predicting", total=len(images), note="")
             for inputs, _ in self.plain_batches(images, nothing):
                 scores = self.scores(inputs)
                 if not scores.isfinite().all():  # the very last step may have been too long
@@ -219,7 +219,7 @@ class GradientLearner(Learner, ABC):
         return {ONLY: found}
 
     def reports(self) -> dict[str, Report]:
-        """The mean loss of every epoch of the last lesson, and the size of all that is kept."""
+        """The mean loss of every epoch of the last task, and the size of all that is kept."""
         size = sum(tensor.numel() * tensor.element_size() for tensor in self._tensors().values())
         return {ONLY: Report({"losses": self.losses}, size)}
 
@@ -234,7 +234,7 @@ class GradientLearner(Learner, ABC):
             tensors |= {OPTIMIZER + name: value for name, value in remembered.items()}
         storage.write(path, KIND, header, as_arrays(tensors))
         if self.setup.scratch is not None and self.setup.scratch.exists():
-            storage.delete(self.setup.scratch)  # the lesson is in the file now
+            storage.delete(self.setup.scratch)  # the task is in the file now
 
     def load(self, path: Path) -> None:
         """Become the learner that was saved."""
@@ -271,12 +271,12 @@ class GradientLearner(Learner, ABC):
 
     @property
     def _streams(self) -> bool:
-        """Whether lessons are steps of one pass, and the optimiser goes on from one to the next."""
+        """Whether batches are steps of one pass, and the optimiser carries on from one to the next."""
         return self.setup.setting == "ocl"
 
     @property
     def recipe(self) -> Recipe:
-        """How the current lesson is trained: on a stream by one Adam, in one pass."""
+        """How the current task is trained: on a stream by one Adam, in one pass."""
         method = self.method
         return Recipe(
             "adam" if self._streams else method.optimizer,
@@ -295,8 +295,8 @@ class GradientLearner(Learner, ABC):
         if not self._streams and self.setup.scratch is not None:
             decides = repr([self._about(), task.targets.tolist()]).encode() + b"".join(digests)
             key = blake2b(decides, digest_size=16).hexdigest()
-            hint = "Delete it, and the lesson begins anew."
-            checkpoint = Checkpoint(self.setup.scratch, SCRATCH, key, "a lesson", hint)
+            hint = "Delete it, and the task begins anew."
+            checkpoint = Checkpoint(self.setup.scratch, SCRATCH, key, "a task", hint)
         shown = False if self._streams else self.setup.reading.get("progress")
         trainer.run("Training", progress=shown, checkpoint=checkpoint)
         self.losses = [epoch.loss for epoch in trainer.epochs]
@@ -304,7 +304,7 @@ class GradientLearner(Learner, ABC):
     def diverged(self, what: str) -> DivergedError:
         """The error that says so."""
         return DivergedError(
-            f"{self.method.name!r} diverged in lesson {len(self.tasks)}: {what} not finite any more. Use a "
+            f"{self.method.name!r} diverged in task {len(self.tasks)}: {what} not finite any more. Use a "
             f"learning rate below {self.method.learning_rate:g}.",
             about="learning_rate",
         )
@@ -361,7 +361,7 @@ class _Task(Trainable):
 
 
 def own_classes_loss(head: GrowingHead, embedding: Tensor, targets: Tensor, classes: Sequence[str]) -> Tensor:
-    """Cross-entropy over some of the head's classes alone, those of the lesson.
+    """Cross-entropy over the task's classes alone, which are some of the head's.
 
     The same as over all classes with the scores of the others at −∞.
     """

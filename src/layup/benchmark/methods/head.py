@@ -13,7 +13,7 @@ from torch.nn import functional
 class GrowingHead:
     """A row of weights and a bias for each class, in order of arrival.
 
-    Each row is a parameter by itself, so that a task can train the rows of its own classes and no others:
+    Each row is a separate parameter, so that a task can train the rows of its own classes and no others:
     no momentum and no decay moves the rest.
 
     >>> head = GrowingHead(4)
@@ -34,7 +34,7 @@ class GrowingHead:
         return list(self._rows)
 
     def grow(self, classes: Iterable[str]) -> None:
-        """Make rows for those classes that have none, at random as torch's linear layers begin."""
+        """Make rows for new classes, at random as torch initialises linear layers."""
         bound = 1 / math.sqrt(self.width)
         for name in classes:
             if name not in self._rows:
@@ -62,7 +62,7 @@ class GrowingHead:
         }
 
     def copy(self) -> GrowingHead:
-        """Another head with the same values, which can be trained by itself."""
+        """Another head with the same values, which can be trained separately."""
         other = GrowingHead(self.width, self.device)
         other.take(self.classes, self.values())
         return other

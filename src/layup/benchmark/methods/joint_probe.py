@@ -26,7 +26,7 @@ class ProbeLearner(GradientLearner):
     def __init__(self, method: Any, setup: Setup) -> None:
         super().__init__(method, setup)
         self.extractor = extractor_of(self.backbone, [EMBEDDING], setup.reading)
-        self._rows: Tensor | None = None  # of the lesson's images
+        self._rows: Tensor | None = None  # of the task's images
 
     def loss(self, inputs: Tensor, targets: Tensor) -> Tensor:
         """Cross-entropy over all classes."""
@@ -58,28 +58,28 @@ class ProbeLearner(GradientLearner):
             yield torch.from_numpy(part.rows).to(self.backbone.device), torch.from_numpy(targets[part.kept])
 
     def start(self) -> None:
-        """Let go of embeddings, should a lesson have been broken off."""
+        """Drop the embeddings of a task that was interrupted."""
         self._rows = None
 
     def finish(self, images: Sequence[ImageSource], targets: NDArray[np.int64]) -> None:
-        """Let go of the embeddings."""
+        """Drop the embeddings."""
         self._rows = None
 
 
 @dataclass(frozen=True)
 class JointProbeMethod(GradientMethod):
-    """Train a linear classifier on the frozen network's embeddings of all tasks at once.
+    """Train a linear classifier on the frozen network's embeddings of all tasks jointly.
 
     Minimises the cross-entropy of softmax(W f(x) + b) over all classes by SGD with momentum, on embeddings
     that are read once, without augmentation: what gradient descent makes of the features that NMC and RanPAC
     have. Its record has one task.
 
-    Keeps (d + 1)·C values of the head, 4 bytes each. Costs one forward pass an image, then epochs·C·d
-    operations a training image. Needs all images at the same time.
+    Keeps (d + 1)·C values of the head, 4 bytes each. Costs one forward pass per image, then epochs·C·d
+    operations per training image. Needs all images at the same time.
 
     epochs: passes over all embeddings.
     learning_rate: of the head.
-    batch_size: embeddings a step.
+    batch_size: embeddings per step.
     """
 
     name = "joint-probe"

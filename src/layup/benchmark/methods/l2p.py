@@ -30,13 +30,13 @@ class L2PLearner(PromptLearner):
     def read(self, pixels: Tensor, *, training: bool) -> tuple[Tensor, Tensor]:
         """The feature (B, d), and how near the chosen keys are, summed (B)."""
         near = cosine(self.network.query(pixels, training=training), self.keys)  # (B, pool)
-        best, chosen = near.topk(self.method.top, dim=1)  # (B, top), each image for itself
+        best, chosen = near.topk(self.method.top, dim=1)  # (B, top), each image separately
         tokens = self.prompts[chosen].flatten(1, 2) + self.network.token_position  # (B, top · length, d)
         seen = self.network.read_tokens(pixels, tokens, training=training)
         return seen.mean(dim=1), best.sum(dim=1)
 
     def loss(self, inputs: Tensor, targets: Tensor) -> Tensor:
-        """Cross-entropy over the lesson's classes, less the pull of keys to the images that chose them."""
+        """Cross-entropy over the task's classes, less the pull of keys to the images that chose them."""
         feature, nearness = self.read(inputs, training=True)
         own = own_classes_loss(self.head, feature, targets, self.tasks[-1])
         return own - self.method.pull * nearness.mean()
@@ -46,7 +46,7 @@ class L2PLearner(PromptLearner):
         return self.head(self.read(inputs, training=False)[0])
 
     def groups(self) -> Groups:
-        """Prompts, keys, and the rows of the lesson's classes."""
+        """Prompts, keys, and the rows of the task's classes."""
         return [(1.0, [self.prompts, self.keys, *self.head.rows(self.tasks[-1])])]
 
     def state(self) -> dict[str, Tensor]:
@@ -64,19 +64,19 @@ class L2PMethod(PromptMethod):
     """Learning to prompt: every image chooses prompts from a pool by what the bare network sees in it.
 
     q = f(x); of all keys the `top` with the largest cos(q, key) choose their prompts, whose tokens stand
-    between class token and patches, and share the former's place; the feature is the mean of what becomes of
-    these tokens. Minimises the cross-entropy over the task's classes − pull · Σ cos(q, chosen keys), by Adam,
-    gradients cut at norm 1.
-    Each image chooses for itself, in training and after: the released codes let the images of a batch vote,
-    so that an answer depends on what else is asked.
+    between class token and patches, with the position embedding of the former; the feature is the mean of
+    the outputs of these tokens. Minimises the cross-entropy over the task's classes − pull · Σ cos(q, chosen
+    keys), by Adam, gradients cut at norm 1.
+    Each image chooses for itself, in training and after: in the released code the images of a batch vote,
+    so that a prediction depends on the other images.
 
-    Keeps pool·(length + 1)·d values of prompts and keys and (d + 1)·C of the head, 4 bytes each, whatever the
-    number of tasks. Costs two forward passes and one backward pass an image and epoch, and two forward passes
-    a test image after every task. Needs a plain vision transformer with a class token, and the boundaries
-    between tasks.
+    Keeps pool·(length + 1)·d values of prompts and keys and (d + 1)·C of the head, 4 bytes each, however many
+    tasks there are. Costs two forward passes and one backward pass per image and epoch, and two forward
+    passes per test image after every task. Needs a plain vision transformer with a class token, and the
+    boundaries between tasks.
 
     epochs, learning_rate, batch_size: how every task is trained.
-    pool: how many prompts there are. length: tokens of each. top: how many an image chooses.
+    pool: number of prompts. length: tokens of each. top: how many an image chooses.
     pull: how strongly keys are drawn to the images that chose them.
     """
 
@@ -94,7 +94,7 @@ class L2PMethod(PromptMethod):
     pull: float = 0.1
 
     def resolved(self, setup: Setup) -> Self:
-        """The method itself, if it can work so."""
+        """The method itself; raises if it cannot work with this setup."""
         super().resolved(setup)
         if self.top > self.pool:
             raise InputError(

@@ -13,21 +13,22 @@ LayUPMethod = closed_form(
     With Φ(x) = (φ_{L−k+1}(x), …, φ_L(x)), the outputs of the last k layers side by side, d values in all,
 
         G = Σ Φ Φᵀ over all samples        c_y = Σ Φ over the samples of class y
-        s_y(x) = Φ(x)ᵀ (G + λI)⁻¹ c_y      and the class of the highest score is the answer.
+        s_y(x) = Φ(x)ᵀ (G + λI)⁻¹ c_y      and the class of the highest score is predicted.
 
-    Keeps: d²/2 + C·d values of 8 bytes (4 in float32), and a count for each of C classes, whatever the number
-    of images. For k = 6 layers of 768 values, G takes 87 MB.
-    Costs: one pass of the network and d² operations an image; where λ is searched, 2 d³ to 9 d³ a task,
-    less while there are fewer images than d; else one solve (d³/3) before the first answer after a task.
-    Needs: nothing but a network with k layers. A first session, if there is one, tunes it before.
+    Keeps: d²/2 + C·d values of 8 bytes (4 in float32), and a count for each of C classes, however many images
+    it learns. For k = 6 layers of 768 values, G takes 87 MB.
+    Costs: one pass of the network and d² operations per image; where λ is searched, 2 d³ to 9 d³ per
+    task, less while there are fewer images than d; else one solve (d³/3) before the first prediction after a
+    task.
+    Needs: a network with k layers. It can be tuned in a first session.
 
     k: how many of the last layers; by default the network's own number.
     lam: λ. "search": of 16 values the most accurate in four folds of the current task, with all sums before
         it; "gcv": from the sums alone, by generalised cross-validation; or a number ≥ 0. By default "search",
         and "gcv" on a stream, which cannot be searched.
     balance: treat classes of different size alike; off by default here, as in the paper.
-    precision: "float64", or "float32" with a plain LU solve, to do as the authors' code does. Where samples
-        are fewer than d and λ is small, its answers are those of rounding.
+    precision: "float64", or "float32" with a plain LU solve, to do as the authors' code does. With fewer
+        samples than d and a small λ, rounding decides its predictions.
     """,
     features=lambda method, setup: LastLayers(method.k),
     classifier=RidgeClassifier,
@@ -38,15 +39,16 @@ RidgeMethod = closed_form(
     "ridge",
     """Ridge classification on one layer alone, by default the last: `layup` with k = 1, the paper's ablation.
 
-    With φ(x), the output of that layer (of a transformer a block, the last one before the final norm),
+    With φ(x), the output of that layer (in a transformer a block, the last one before the final norm),
 
         G = Σ φ φᵀ        c_y = Σ φ over class y        s_y(x) = φ(x)ᵀ (G + λI)⁻¹ c_y.
 
     Keeps: d²/2 + C·d values of 8 bytes (4 in float32) for a layer of width d, and a count for each of C
     classes. For d = 768, G takes 2.8 MB.
-    Costs: one pass of the network and d² operations an image; where λ is searched, 2 d³ to 9 d³ a task,
-    less while there are fewer images than d; else one solve (d³/3) before the first answer after a task.
-    Needs: nothing. A first session, if there is one, tunes the network before.
+    Costs: one pass of the network and d² operations per image; where λ is searched, 2 d³ to 9 d³ per
+    task, less while there are fewer images than d; else one solve (d³/3) before the first prediction after a
+    task.
+    Needs: nothing. The network can be tuned in a first session.
 
     lam: λ, "search", "gcv" or a number ≥ 0, as of `layup`.
     balance: treat classes of different size alike; off by default.
@@ -67,17 +69,17 @@ LayUPAverageMethod = closed_form(
         G_l = Σ φ_l φ_lᵀ        c_{l,y} = Σ φ_l over class y
         s_y(x) = (1/k) Σ_l φ_l(x)ᵀ (G_l + λ_l I)⁻¹ c_{l,y}
 
-    where every layer has its own λ. `layup` has what this lacks, how the layers vary together. With k = 1 it
-    is `ridge`.
+    where every layer has its own λ. Unlike `layup`, it does not know how the layers vary together. With k = 1
+    it is `ridge`.
 
-    Keeps: as `layup` of the same k, d²/2 + C·d values of 8 bytes for layers of d values in all, since any of
-    `layup`'s classifiers can be had from the same sums; the k blocks of its own are Σ d_l²/2 of these.
-    Costs: one pass of the network and d² operations an image; where λ is searched, 2 d_l³ to 9 d_l³ a
-    task for each layer; else one solve for each layer (d_l³/3) before the first answer.
-    Needs: nothing but a network with k layers. A first session, if there is one, tunes it before.
+    Keeps: as `layup` of the same k, d²/2 + C·d values of 8 bytes for layers of d values in all, since
+    any of `layup`'s classifiers follows from the same sums; its own k blocks are Σ d_l²/2 of these.
+    Costs: one pass of the network and d² operations per image; where λ is searched, 2 d_l³ to 9 d_l³ per
+    task for each layer; else one solve for each layer (d_l³/3) before the first prediction.
+    Needs: a network with k layers. It can be tuned in a first session.
 
     k: how many of the last layers; by default the network's own number.
-    lam: "search", "gcv" or a number ≥ 0, as of `layup`, but for each layer by itself.
+    lam: "search", "gcv" or a number ≥ 0, as of `layup`, but for each layer separately.
     balance: treat classes of different size alike; off by default.
     precision: "float64" or "float32", as of `layup`.
     """,

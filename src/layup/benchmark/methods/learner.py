@@ -17,35 +17,35 @@ from layup.memory import Forecast
 from layup.tuning import FirstSession
 
 ONLY = ""
-"""The name of a learner's way to answer, if it has but one."""
+"""The name of a learner's predictions, if it has only one kind."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """What a learner says of itself: what it chose so far (as JSON), and how many bytes it keeps."""
+    """What a learner reports: what it chose so far (as JSON), and how many bytes it keeps."""
 
     chosen: dict[str, Any]
     state_bytes: int
 
 
 class Learner(ABC):
-    """Something that learns lesson after lesson, and answers in between.
+    """Something that learns task after task, and predicts in between.
 
-    Mostly it has one way to answer. Where one state serves several (LayUP at several depths, say), each has
-    a name, and `answers` gives them all in one pass over the images.
+    Most learners give one prediction per image. Where one state serves several variants (such as LayUP at
+    several depths), each has a name, and `predict` gives them all in one pass over the images.
     """
 
     @abstractmethod
     def learn(self, images: Sequence[ImageSource], labels: Sequence[str]) -> None:
-        """Learn a lesson. Its images cannot be read afterwards."""
+        """Learn a task, or a batch of a stream. Its images cannot be read afterwards."""
 
     @abstractmethod
     def predict(self, images: Sequence[ImageSource]) -> dict[str, list[str]]:
-        """The label of every image, by each way to answer."""
+        """The predicted label of every image, by variant."""
 
     @abstractmethod
     def reports(self) -> dict[str, Report]:
-        """What there is to say about each way to answer."""
+        """A report on each variant."""
 
     @abstractmethod
     def save(self, path: Path) -> None:
@@ -56,11 +56,11 @@ class Learner(ABC):
 class Setup:
     """What a method works with.
 
-    session: how to adapt the backbone on the first lesson, if at all; `checkpoint` is where from that goes
-        on if it was interrupted, and where another run finds it when it is done.
+    session: how to adapt the backbone on the first task, if at all; `checkpoint` is the file from which that
+        resumes if it was interrupted, and where another run finds it when it is done.
     seed: of all that is random in the method itself.
     tasks: how many there will be, for methods that must know.
-    scratch: a file for what a long lesson has done so far, from which the same lesson goes on.
+    scratch: a file for what a long task has done so far, from which the same task resumes.
     """
 
     backbone: Backbone
@@ -81,11 +81,11 @@ class Method(ABC):
     adapts: ClassVar[bool] = False
     """Whether it adapts the backbone on the first task unless told otherwise (never on a stream)."""
     joint: ClassVar[bool] = False
-    """Whether it learns all tasks as one: no continual learner, but what one could reach at best."""
+    """Whether it learns all tasks jointly: not a continual learner, but an upper bound for one."""
     settings: ClassVar[tuple[str, ...]] = ("cil", "dil", "ocl")
     """Where it makes sense."""
     exempt: ClassVar[Mapping[str, str]] = {}
-    """The laws of `layup.benchmark.laws` that it does not obey, by name, and why."""
+    """The laws of `layup.benchmark.laws` that it does not obey, by id, and why."""
 
     @classmethod
     def with_options(cls, options: Mapping[str, Any]) -> Self:
@@ -104,7 +104,7 @@ class Method(ABC):
 
     @classmethod
     def option_defaults(cls) -> dict[str, str]:
-        """What is chosen if nothing is said, as text."""
+        """The defaults of the options, as text."""
         return {
             each.name: "by backbone and setting" if each.default is None else str(each.default)
             for each in fields(cls)
@@ -112,7 +112,7 @@ class Method(ABC):
 
     @classmethod
     def explanation(cls) -> str:
-        """All there is to know about the method."""
+        """The whole explanation of the method."""
         return inspect.cleandoc(cls.__doc__ or "")
 
     @classmethod
@@ -125,17 +125,17 @@ class Method(ABC):
         return asdict(self)
 
     def resolved(self, setup: Setup) -> Self:
-        """The method with every open choice made; raises where it cannot work with this setup."""
+        """The method with every open choice made; raises if it cannot work with this setup."""
         return self
 
     def variants(self) -> dict[str, Method]:
-        """Its ways to answer, each as the method that would answer so by itself."""
+        """By name, the methods whose predictions its learners make."""
         return {ONLY: self}
 
     def forecast(self, setup: Setup, task: int, images: int, classes: int) -> Forecast | None:
-        """The memory that the last and largest lesson of so many images and classes in all will take.
+        """The memory that the last and largest task of so many images and classes in all will take.
 
-        None where that cannot be told ahead.
+        None if that is not known in advance.
         """
         return None
 

@@ -16,8 +16,8 @@ NMCMethod = closed_form(
         euclidean:  s_y(x) = −‖f(x) − μ_y‖
 
     Keeps: C·d values of 8 bytes, for C classes and embeddings of d values, and a count for each class.
-    Costs: one pass of the network and d operations an image; C·d for an answer.
-    Needs: nothing. A first session, if there is one, tunes the network before.
+    Costs: one pass of the network and d operations per image; C·d per prediction.
+    Needs: nothing. The network can be tuned in a first session.
 
     metric: "cosine" (the default) or "euclidean".
     """,
@@ -36,8 +36,8 @@ LayNMCMethod = closed_form(
         euclidean:  s_y(x) = −‖Φ(x) − μ_y‖
 
     Keeps: C·d values of 8 bytes, for C classes, and a count for each.
-    Costs: one pass of the network and d operations an image; C·d for an answer.
-    Needs: nothing but a network with k layers. A first session, if there is one, tunes it before.
+    Costs: one pass of the network and d operations per image; C·d per prediction.
+    Needs: a network with k layers. It can be tuned in a first session.
 
     metric: "cosine" (the default) or "euclidean".
     k: how many of the last layers; by default the network's own number.

@@ -1,7 +1,7 @@
 """A frozen vision transformer that is given prompts with every image, and what prompt methods share.
 
-Prompts come in two forms: tokens, which stand beside those of the image from the first block on, and
-prefixes, keys and values that the attention of a block finds beside its own. Every image has its own.
+Prompts come in two forms: tokens, which are added to those of the image from the first block on, and
+prefixes, keys and values that are added to those of a block's attention. Every image has its own.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from layup.errors import InputError
 
 
 class PrefixAttention(nn.Module):
-    """Attention to keys and values beside those of the tokens: `prefix` (B, 2, length, d), if there is."""
+    """Attention with additional keys and values: `prefix` (B, 2, length, d), if it is set."""
 
     def __init__(self, attention: Any) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ class PrefixAttention(nn.Module):
 
 
 class TokensBefore(nn.Module):
-    """The first block, with more tokens behind the class token: `tokens` (B, count, d), if there are any."""
+    """The first block, with more tokens behind the class token: `tokens` (B, count, d), if they are set."""
 
     def __init__(self, block: nn.Module) -> None:
         super().__init__()
@@ -93,12 +93,12 @@ class PromptedTransformer:
         return position[0, 0].detach()
 
     def query(self, pixels: Tensor, *, training: bool = True) -> Tensor:
-        """What the bare network sees (B, d): by this prompts are chosen, so that it gets no gradient."""
+        """The embedding of the bare network (B, d), by which prompts are chosen; it gets no gradient."""
         with torch.no_grad():
             return self.backbone.embed(pixels, training=training)
 
     def embed(self, pixels: Tensor, prefixes: Mapping[int, Tensor], *, training: bool = True) -> Tensor:
-        """The embedding (B, d), where the blocks of these places have prefixes, (B, 2, length, d) each."""
+        """The embedding (B, d), where the blocks of these indices have prefixes, (B, 2, length, d) each."""
         self.backbone.passes.count(len(pixels), training=training)
         for position, prefix in prefixes.items():
             self._attentions[position].prefix = prefix
@@ -110,7 +110,7 @@ class PromptedTransformer:
         return embedding
 
     def read_tokens(self, pixels: Tensor, tokens: Tensor, *, training: bool = True) -> Tensor:
-        """What becomes of more tokens (B, count, d) beside those of the image, after the final norm."""
+        """The outputs of additional tokens (B, count, d), after the final norm."""
         self.backbone.passes.count(len(pixels), training=training)
         self._first.tokens = tokens
         try:
@@ -147,11 +147,11 @@ def _fit_for_prompts(backbone: Backbone, method: str) -> Any:
 
 @dataclass(frozen=True)
 class PromptMethod(GradientMethod):
-    """What methods share that put prompts into a frozen transformer."""
+    """What methods that put prompts into a frozen transformer share."""
 
     optimizer = "adam"
     blocks: ClassVar[tuple[int, ...]] = (0,)
-    """The places of the blocks that are given prompts."""
+    """The indices of the blocks that are given prompts."""
 
     def resolved(self, setup: Setup) -> Self:
         """The method itself, if the network has room for its prompts."""
@@ -165,7 +165,7 @@ class PromptMethod(GradientMethod):
 
 
 class PromptLearner(GradientLearner):
-    """A learner with prompts of its own in the frozen network, and rows of the head for each lesson."""
+    """A learner with its own prompts in the frozen network, and rows of the head for each task."""
 
     def __init__(self, method: Any, setup: Setup) -> None:
         super().__init__(method, setup)

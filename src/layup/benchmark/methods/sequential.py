@@ -21,18 +21,19 @@ class SequentialLearner(FineTunedLearner):
 
 @dataclass(frozen=True)
 class SequentialMethod(GradientMethod):
-    """Fine-tune the whole network on one task after the other: what forgetting looks like unprevented.
+    """Fine-tune the whole network on one task after the other, with nothing against forgetting.
 
     Minimises the cross-entropy of softmax(W f_θ(x) + b) over all classes seen so far, on the images of the
-    current task alone, by SGD with momentum; on a stream, by Adam in one pass, as the paper's Table 3 has it.
+    current task alone, by SGD with momentum; on a stream, by Adam in one pass, as in the paper's Table 3.
 
     Keeps the network's weights, P, and (d + 1)·C values of the head, 4 bytes each. Costs epochs forward and
-    backward passes of the whole network a training image, and one forward pass a test image after every task.
+    backward passes of the whole network per training image, and one forward pass per test image after every
+    task.
     Needs nothing: any backbone, any setting.
 
     epochs: passes over the images of a task; one on a stream.
     learning_rate: of all weights and of the head.
-    batch_size: images a step; on a stream, a step is a batch of the stream.
+    batch_size: images per step; on a stream, a step is a batch of the stream.
     """
 
     name = "sequential"

@@ -31,15 +31,15 @@ class SLCALearner(FineTunedLearner):
 
     def __init__(self, method: Any, setup: Setup) -> None:
         super().__init__(method, setup)
-        self.gaussians: dict[tuple[int, str], tuple[Tensor, Tensor]] = {}  # by lesson and class
+        self.gaussians: dict[tuple[int, str], tuple[Tensor, Tensor]] = {}  # by task and class
         self.aligned = self.head.copy()
 
     def trained(self) -> list[str]:
-        """The classes of the lesson."""
+        """The classes of the task."""
         return self.tasks[-1]
 
     def loss(self, inputs: Tensor, targets: Tensor) -> Tensor:
-        """Cross-entropy over the classes of the lesson."""
+        """Cross-entropy over the classes of the task."""
         return own_classes_loss(self.head, self.embed(inputs, training=True), targets, self.tasks[-1])
 
     def scores(self, inputs: Tensor) -> Tensor:
@@ -47,7 +47,7 @@ class SLCALearner(FineTunedLearner):
         return self.aligned(self.embed(inputs, training=False))
 
     def finish(self, images: Sequence[ImageSource], targets: NDArray[np.int64]) -> None:
-        """Keep mean and covariance of each of the lesson's classes, and align a copy of the heads."""
+        """Keep mean and covariance of each of the task's classes, and align a copy of the heads."""
         super().finish(images, targets)
         with torch.no_grad():
             parts = [self.embed(pixels, training=False) for pixels, _ in self.plain_batches(images, targets)]
@@ -75,7 +75,7 @@ class SLCALearner(FineTunedLearner):
         Trainer(_Alignment(self), recipe).run("Aligning", progress=False)
 
     def normalised(self, logits: Tensor) -> Tensor:
-        """Logits over their norm (the mean over lessons of that of the lesson's new classes) and τ."""
+        """Logits over their norm (the mean over tasks of that of the task's new classes) and τ."""
         sizes = [len(names) for names in _arrivals(self.tasks)]
         norms = [part.norm(dim=1, keepdim=True) for part in torch.split(logits, sizes, dim=1)]
         return logits / (torch.cat(norms, dim=1).mean(dim=1, keepdim=True) + 1e-7) / self.method.temperature
@@ -124,7 +124,7 @@ class _Alignment(Trainable):
         indices = {name: index for index, name in enumerate(learner.aligned.classes)}
         inputs, targets = [], []
         for (task, name), (mean, _) in learner.gaussians.items():
-            # The network has gone on since, and the older a mean is, the less it is still there.
+            # The network has changed since: the older a mean is, the less it still holds.
             centre = mean * (0.9 + 0.1 * (task + 1) / len(learner.tasks))
             noise = torch.randn(samples, len(mean), generator=self.generator)
             inputs.append(centre + noise @ self.factors[task, name].T)
@@ -144,7 +144,7 @@ class _Alignment(Trainable):
 
 
 def _arrivals(tasks: Sequence[Sequence[str]]) -> list[list[str]]:
-    """The classes that came with each lesson, without lessons that brought none.
+    """The new classes of each task, without tasks that brought none.
 
     >>> _arrivals([["a", "b"], ["a", "b"], ["b", "c"]])
     [['a', 'b'], ['c']]
@@ -174,15 +174,15 @@ class SLCAMethod(GradientMethod):
 
     1. On every task the whole network is trained at a hundredth of the rate of the task's new head, with
        cross-entropy over the task's classes alone; the rate drops to a tenth for the last tenth of epochs.
-    2. Of every class of the task mean μ_c and covariance Σ_c of the embeddings are kept, as they are then.
+    2. The mean μ_c and covariance Σ_c of the embeddings are kept for every class of the task.
     3. From the second task on, a copy of all heads is trained on samples of N(μ_c (0.9 + 0.1 t_c / t), Σ_c)
        of all classes, t_c being the class's task and t the current one, with cross-entropy of l / (‖l‖ τ),
-       ‖l‖ the mean over tasks of the norm of the task's logits. It answers; training goes on without it.
+       ‖l‖ the mean over tasks of the norm of the task's logits. Only this copy is used for predictions.
 
     Keeps the network's weights, P, and C·(d² + 3d + 2) values of Gaussians and heads, 4 bytes each (a class
-    that returns has one Gaussian more). Costs epochs forward and backward passes of the whole network a
-    training image, one more forward pass, C·d³ / 3 operations a task to factorise covariances, and one
-    forward pass a test image after every task. Needs the boundaries between tasks.
+    that returns has one more Gaussian). Costs epochs forward and backward passes of the whole network per
+    training image, one more forward pass, C·d³ / 3 operations per task to factorise covariances, and one
+    forward pass per test image after every task. Needs the boundaries between tasks.
 
     epochs, learning_rate, batch_size: of the first step; the rate is the head's.
     alignment_epochs, alignment_rate: of the third step.
@@ -196,7 +196,7 @@ class SLCAMethod(GradientMethod):
     lr_multiplier = 0.01
     exempt: ClassVar[Mapping[str, str]] = {
         **GradientMethod.exempt,
-        "more lessons of the same classes take no more room": "each keeps Gaussians of its own",
+        "memory-per-task": "each keeps its own Gaussians",
     }
 
     epochs: int = 20

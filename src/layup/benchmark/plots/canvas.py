@@ -45,7 +45,7 @@ LONGEST = 26
 PAGE = 7.2
 """Inches of a page of panels: as wide as the text of a paper, so that letters are printed in their size."""
 ALONE = 4.9
-"""Inches of a panel that has no other beside it."""
+"""Inches of a panel that has no other next to it."""
 NARROWEST = 2.4
 HEIGHT, HIGHEST, LOWEST, LONG_PAGE = 2.3, 3.0, 1.7, 10.0
 """Inches of a panel: among others, in the only row, in many rows; and of all rows, if they have room."""
@@ -59,7 +59,7 @@ def blank(width: float, height: float) -> Figure:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), dpi=150)
-    figure.set_layout_engine("constrained", w_pad=0.08)  # what is written beside panels keeps its distance
+    figure.set_layout_engine("constrained", w_pad=0.08)  # what is written next to panels keeps its distance
     return figure
 
 
@@ -122,7 +122,7 @@ class Page:
             self.label_y(row[0], label)
 
     def name_positions(self, names: Sequence[str]) -> None:
-        """Write names below 0, 1, … of each panel: side by side, or upright if they have no room for that."""
+        """Write names below 0, 1, … of each panel: side by side, or upright if there is no room for that."""
         shown = [cut(name) for name in names]
         longest = 0.065 * max(map(len, shown)) + 0.05  # inches
         upright = longest > (self.width - 0.6) / len(shown)
@@ -280,7 +280,7 @@ def shaded_line(
 
 
 def band(axes: Axes, number: int, found: Band, at: Sequence[float] | None = None) -> bool:
-    """Draw a line ± its error over 1, 2, … or other places; whether there is a shade to be seen."""
+    """Draw a line ± its error over 1, 2, … or other positions; whether there is a shade to be seen."""
     positions = np.arange(1, len(found.mean) + 1) if at is None else at
     low, high = found.mean - found.error, found.mean + found.error
     return shaded_line(axes, number, positions, found.mean, low, high)

@@ -31,12 +31,12 @@ from layup.benchmark.plots.canvas import (
 from layup.errors import InputError
 
 ALL_NAMED = 40
-"""Up to so many classes, each one has its name below its bar; beyond, only the extremes are named."""
+"""Up to so many classes, each has its name below its bar; of more, only the extremes are named."""
 EXTREMES = 8
 
 
 def curves(path: str | Path, series: Mapping[str, Sequence[float]], title: str, y_label: str) -> None:
-    """One line a method over tasks 1, 2, …, named at its end rather than in a legend."""
+    """One line per method over tasks 1, 2, …, named at its end rather than in a legend."""
     figure, axes = one_panel(6.4, 4.0)
     bottom = max(0.0, min(min(values) for values in series.values()) - 0.08)
     ends = _spread({name: values[-1] for name, values in series.items()}, gap=0.06 * (1.0 - bottom))
@@ -89,7 +89,7 @@ def first_session(path: str | Path, epochs: Sequence[Mapping[str, Any]], kept: i
 
 
 def over_tasks(path: str | Path, panels: Mapping[str, Mapping[str, Band]], title: str = "") -> None:
-    """Panels side by side, such as A_t and F_t: a line a method over tasks 1, 2, …, ± its standard error.
+    """Panels side by side, such as A_t and F_t: a line per method over tasks 1, 2, …, ± its standard error.
 
     `panels` has what each panel shows, and in it the band of each method; all panels have the same methods.
     A band without an error (one run only) is a line without a shade.
@@ -103,7 +103,7 @@ def over_tasks(path: str | Path, panels: Mapping[str, Mapping[str, Band]], title
 def over_tasks_grid(
     path: str | Path, rows: Mapping[str, Mapping[str, Mapping[str, Band]]], title: str = ""
 ) -> None:
-    """A row a dataset; in it panels such as A_t and F_t; in each a line a method ± its error.
+    """A row per dataset; in it panels such as A_t and F_t; in each a line per method ± its error.
 
     A method may be missing in some panels, and looks the same in all. A band without an error (one run only)
     is a line without a shade.
@@ -133,7 +133,7 @@ def over_tasks_grid(
 def lines(
     path: str | Path, at: Sequence[float], series: Mapping[str, Band], x_label: str, y_label: str
 ) -> None:
-    """One line a method over numbers that grow by factors, such as images a class, ± its standard error."""
+    """One line per method over numbers that grow by factors, such as images per class, ± its error."""
     figure, axes = one_panel(6.4, 4.4)
     for i, found in enumerate(series.values()):
         band(axes, i, found, at=at)
@@ -150,7 +150,7 @@ def lines(
 def per_class_change(
     path: str | Path, before: Mapping[str, float], after: Mapping[str, float], title: str = ""
 ) -> None:
-    """How the accuracy of each class changes from `before` to `after`: a bar a class, the worst first.
+    """How the accuracy of each class changes from `before` to `after`: a bar per class, the worst first.
 
     Classes that only one of the two has are left out. Of many classes, only the extremes are named.
     """
@@ -203,7 +203,7 @@ def confusion_matrix(
     table: NDArray[np.int64],
     title: str = "",
 ) -> None:
-    """Rows are true classes, columns the answers; each row adds up to one."""
+    """Rows are true classes, columns the predictions; each row adds up to one."""
     from matplotlib.colors import PowerNorm
 
     size = len(labels)
@@ -211,7 +211,7 @@ def confusion_matrix(
     side = max(3.5, 0.32 * size + 2.0) if named else 9.0
     figure, axes = one_panel(side + (1.0 if named else 1.6), side)
     shares = table / np.maximum(table.sum(axis=1, keepdims=True), 1)
-    # Where there is no room for numbers, a few mistakes of many images must still show.
+    # Without room for numbers, a few mistakes among many images must still show.
     norm = PowerNorm(1.0 if size <= 25 else 0.5, vmin=0, vmax=1)
     image = axes.imshow(shares, cmap="Blues", norm=norm, interpolation="nearest")
     if title:
@@ -235,14 +235,14 @@ def confusion_matrix(
                 fontsize=8,
                 color="white" if shares[i, j] > 0.5 else INK,
             )
-    axes.set_xlabel("answer")
+    axes.set_xlabel("prediction")
     axes.set_ylabel("truth")
     figure.colorbar(image, ax=axes, fraction=0.046, pad=0.03, label="share of the true class")
     save(figure, path)
 
 
 def _spread(values: Mapping[str, float], gap: float) -> dict[str, float]:
-    """The values, from the highest down, pushed apart so that names beside them do not overlap."""
+    """The values, from the highest down, pushed apart so that names next to them do not overlap."""
     placed: dict[str, float] = {}
     above = np.inf
     for name, value in sorted(values.items(), key=lambda item: -item[1]):

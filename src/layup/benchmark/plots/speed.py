@@ -27,7 +27,7 @@ from layup.errors import InputError
 
 @dataclass(frozen=True)
 class Trend:
-    """What was measured where, and the slope of the last so many of them on log-log paper."""
+    """What was measured at which sizes, and the log-log slope of the last `fitted` of them."""
 
     at: Sequence[int]
     values: Sequence[float]
