@@ -151,7 +151,7 @@ def search(
 def search_and_lead(
     history: tuple[Array, Array] | None, x: Array, y: Array, balance: bool, grid: Sequence[float]
 ) -> tuple[dict[float, Fraction], float]:
-    """The search, and the least lead of all its answers: one that rounding could turn is seen in it."""
+    """The search, and the smallest lead of all its predictions: it shows whether rounding could turn one."""
     accuracies, least = dict.fromkeys(grid, Fraction(0)), np.inf
     for left_out in folds(y):
         train_x, train_y = np.delete(x, left_out, axis=0), np.delete(y, left_out)
@@ -201,7 +201,7 @@ def average_accuracy(matrix: Array, t: int) -> float:
 
 
 def forgetting(matrix: Array, t: int) -> float:
-    """F_t of the paper, with t = 2, 3, …; what was not asked cannot have been the best."""
+    """F_t of the paper, with t = 2, 3, …; what was not tested cannot have been the best."""
     total = 0.0
     for i in range(1, t):
         asked = [matrix[earlier - 1][i - 1] for earlier in range(1, t)]

@@ -238,7 +238,7 @@ def link(file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "why"), [(Path.mkdir, "Is a directory"), (fifo, "no file"), (link, "links")]
+    ("make", "why"), [(Path.mkdir, "Is a directory"), (fifo, "is not a file"), (link, "links")]
 )
 def test_what_is_in_the_place_of_the_lock_is_not_waited_for(
     file: Path, make: Callable[[Path], None], why: str

@@ -34,7 +34,7 @@ def test_the_machine_is_described_without_its_name_or_that_of_its_user() -> None
         assert len(private) < 2 or private not in text
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux can begin anew")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux can reset it")
 def test_peak_memory_counts_what_is_gone_again_until_it_is_reset() -> None:
     machine.reset_peak_memory()
     before = machine.peak_memory()

@@ -101,7 +101,7 @@ def test_a_forecast_is_the_sum_of_its_parts() -> None:
 
 def test_what_fits_may_go_on(system: Path) -> None:
     machine(system, 2**30)
-    require(Forecast({"G": 2**30}), "This lesson")
+    require(Forecast({"G": 2**30}), "This batch")
 
 
 def test_what_does_not_fit_is_refused_in_a_sentence_that_says_what_would(system: Path) -> None:
@@ -112,11 +112,11 @@ def test_what_does_not_fit_is_refused_in_a_sentence_that_says_what_would(system:
         "precision = float32": Forecast({"G": 100 * MB}),
     }
     with pytest.raises(NotEnoughMemoryError) as caught:
-        require(Forecast({"G": GB, "λ search": 5 * GB}, instead), "This lesson")
+        require(Forecast({"G": GB, "λ search": 5 * GB}, instead), "This batch")
     assert isinstance(caught.value, LayupError)
     assert str(caught.value) == (
-        "This lesson would take about 6.0 GB of memory, 5.0 GB of it for λ search, and 1.0 GB are free. "
+        "This batch would take about 6.0 GB of memory, 5.0 GB of it for λ search, and 1.0 GB are free. "
         "What would fit: k = 3, or precision = float32."
     )
-    with pytest.raises(NotEnoughMemoryError, match=r"Use a machine that has more\.$"):
+    with pytest.raises(NotEnoughMemoryError, match=r"Use a machine with more memory\.$"):
         require(Forecast({"G": 2 * GB}), "This run")

@@ -46,7 +46,7 @@ def install(folder: Path, package: str, points: dict[str, dict[str, str]], modul
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder of packages that nobody has looked into yet."""
+    """A new folder of packages."""
     monkeypatch.syspath_prepend(tmp_path / "packages")
     for registry in REGISTRIES:
         monkeypatch.setattr(registry, "_found", None)
@@ -252,7 +252,7 @@ def test_a_backbone_that_cannot_be_made_is_a_sentence_that_names_the_package(
 
 def test_a_backbone_that_is_none_is_refused(broken: Callable[..., None]) -> None:
     broken("def thing(input_size, device): return 'network'")
-    with pytest.raises(InputError, match="it gave a str, and no Backbone"):
+    with pytest.raises(InputError, match="it returned a str, not a Backbone"):
         load_backbone("sick")
 
 
@@ -260,7 +260,7 @@ def test_a_backbone_that_is_none_is_refused(broken: Callable[..., None]) -> None
 def test_a_backbone_of_a_package_takes_no_weights_and_promises_no_silence(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="has its own weights and takes no file"):
         load_backbone("small-conv", weights=tmp_path / "w.pt")
-    with pytest.raises(InputError, match="nobody knows whether that downloads"):
+    with pytest.raises(InputError, match="which may download something"):
         load_backbone("small-conv", local_only=True)
 
 
@@ -279,7 +279,7 @@ def test_what_is_built_in_cannot_be_replaced(folder: Path, caplog: pytest.LogCap
         (record,) = caplog.records
         assert record.getMessage() == (
             f"The {registry.kind} {name!r} of the installed package 'sick-{registry.kind}' is left out: "
-            "layup has one of that name itself."
+            "layup itself has one of that name."
         )
 
 
@@ -332,7 +332,9 @@ def test_an_adapter_that_a_file_names_loads_no_package(
     adapter: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     values = {**FirstSession("ssf").to_dict(), "adapter": adapter}
-    with pytest.raises(ConsentError, match="'sick' is of the installed package 'sick-pack', which no file"):
+    with pytest.raises(
+        ConsentError, match="'sick' comes from the installed package 'sick-pack', which no file"
+    ):
         FirstSession.from_dict(values)
     with pytest.raises(UnknownNameError, match="Unknown adapter 'sic'"):
         adapter_from({"name": "sic"})
@@ -355,9 +357,9 @@ def test_a_model_with_the_adapter_of_a_package_is_loaded_with_consent_only(
         monkeypatch.setattr(ADAPTERS, name, None if name == "_found" else {})
     monkeypatch.delitem(sys.modules, "layup_example")
     assert "biases" in ok("info", path).out
-    with pytest.raises(ConsentError, match="of the installed package 'layup-example'"):
+    with pytest.raises(ConsentError, match="comes from the installed package 'layup-example'"):
         load(path).predict(images)
-    refused("predict", path, photo, says=["of the installed package 'layup-example'"])
+    refused("predict", path, photo, says=["comes from the installed package 'layup-example'"])
     assert "layup_example" not in sys.modules
     assert labels[0] in ok("predict", path, photo, "--allow-backbone").out
     assert "layup_example" in sys.modules

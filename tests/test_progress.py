@@ -1,4 +1,4 @@
-"""Bars are seen where somebody is looking, and nowhere else."""
+"""Bars are shown on a terminal, and nowhere else."""
 
 from __future__ import annotations
 

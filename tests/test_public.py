@@ -32,7 +32,7 @@ PUBLIC = [
 
 
 def test_public_names_are_pinned():
-    """To add one is a decision; to remove one breaks somebody's program."""
+    """Adding one is a decision; removing one breaks a user's program."""
     assert layup.__all__ == sorted(PUBLIC)
 
 

@@ -1,4 +1,4 @@
-"""Random numbers follow from seeds, and nobody else's are disturbed."""
+"""Random numbers depend only on seeds, and the caller's stay the same."""
 
 from __future__ import annotations
 

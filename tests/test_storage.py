@@ -189,9 +189,9 @@ def test_the_same_content_gives_the_same_bytes(saved: Path) -> None:
 @pytest.mark.parametrize(
     ("header", "arrays", "message"),
     [
-        ({"kind": "mine"}, {}, "kind are layup's own"),
-        ({"bad": {1, 2}}, {}, "cannot be kept as JSON"),
-        ({"bad": float("nan")}, {}, "cannot be kept as JSON"),
+        ({"kind": "mine"}, {}, "kind are reserved"),
+        ({"bad": {1, 2}}, {}, "cannot be written as JSON"),
+        ({"bad": float("nan")}, {}, "cannot be written as JSON"),
         ({}, {"o": np.array([None])}, "type object, which cannot be stored: use one of float64"),
         ({}, {"__metadata__": np.zeros(2)}, "cannot be named '__metadata__'"),
     ],
@@ -366,7 +366,7 @@ def test_grown_at_the_end(saved: Path) -> None:
 
 @contextmanager
 def byte_changed(path: Path, position: int, value: int) -> Iterator[None]:
-    """Change one byte in place: much faster than to write the file anew."""
+    """Change one byte in place: much faster than writing the file again."""
     opened = os.open(path, os.O_RDWR)
     try:
         before = os.pread(opened, 1, position)

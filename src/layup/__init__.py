@@ -1,4 +1,6 @@
-"""Teach a frozen pre-trained model new classes for ever: no forgetting, no training, no stored images.
+"""Teach a frozen pre-trained network new classes, one after another.
+
+No forgetting, no training, no stored images.
 
 >>> import layup
 >>> model = layup.LayUP("vit-nano", lam="gcv")
@@ -8,5 +10,5 @@ import lazy_loader
 
 __version__ = "0.1.0"
 
-# Loaded on first use: `layup.storage` must work, and `layup --help` answer, without waiting for PyTorch.
+# Loaded on first use: `layup.storage` and `layup --help` must work without waiting for PyTorch.
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

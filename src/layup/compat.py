@@ -1,9 +1,9 @@
-"""torchvision, also where its compiled operators do not fit the installed torch.
+"""torchvision, even if its compiled operators do not fit the installed torch.
 
-A torchvision built for CUDA beside a CPU torch cannot load its compiled library, and then stops at
-its first reference to one of its own operators (`operator torchvision::nms does not exist`). layup uses
-none of them, so their declaration is all that is missing. Import this module before torchvision or timm;
-where torchvision works by itself, it does nothing.
+A torchvision built for CUDA next to a CPU torch cannot load its compiled library, and then fails at its
+first reference to one of its own operators (`operator torchvision::nms does not exist`). layup does not use
+them, so it is enough to declare them. Import this module before torchvision or timm; where torchvision works
+by itself, it does nothing.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import sys
 import torch
 
 try:
-    # First the plain import: to declare an operator that the compiled library also declares is an error.
+    # First the plain import: declaring an operator that the compiled library also declares is an error.
     import torchvision
 except RuntimeError as error:
     if "torchvision::nms" not in str(error):
         raise
-    # Parts that were imported before the failure remember that there are no operators.
+    # Parts that were imported before the failure have noted that there are no operators.
     for module in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
         del sys.modules[module]
     for operator in ("nms", "qnms"):

@@ -1,25 +1,25 @@
-"""Everything that can go wrong, as sentences for the person who called.
+"""All errors, with messages for the caller.
 
 ::
 
     LayupError
-    ├── InputError (ValueError)         what was given cannot be used
+    ├── InputError (ValueError)         an input cannot be used
     │   ├── UnknownNameError            no such backbone, layer, option …
     │   ├── BadImageError               a file or array that is not a usable image
-    │   └── ForgetError                 asked to forget what was never learned
-    ├── ConsentError                    a file asks for a backbone that nobody has allowed
+    │   └── ForgetError                 what is to be forgotten was never learned
+    ├── ConsentError                    a file asks for a backbone that was not allowed
     ├── DivergedError                   training went wrong
     ├── MismatchError                   two things that do not belong together
     ├── MissingPackageError             an optional package is not installed
-    ├── NotEnoughMemoryError            what was asked would not fit into memory
+    ├── NotEnoughMemoryError            the work would not fit into memory
     ├── TaskOverError                   images of a task were read after it was over
     └── StorageError                    a file that cannot be read or written
         ├── DamagedFileError            the file is not what it says it is
         └── NewerFormatError            the file was written by a later layup
 
 Each message says what was wrong, with the value; what is allowed; what to do.
-The command line prints the message and exits with 1; it never shows a traceback. What option of a command an
-error is about the message does not say, as programs have none: `about` does, and the command adds the option.
+The command line prints the message and exits with 1; it never shows a traceback. Messages do not name options
+of the command line: `about` names the argument, and the command adds its option.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from __future__ import annotations
 class LayupError(Exception):
     """The root of every error that layup raises on purpose.
 
-    about: the name of the argument that has to be changed, where there is one.
+    about: the name of the argument that has to be changed, if any.
 
     >>> LayupError("Training went wrong. Use a smaller learning rate.", about="learning_rate").about
     'learning_rate'
@@ -40,7 +40,7 @@ class LayupError(Exception):
 
 
 class InputError(LayupError, ValueError):
-    """What was given cannot be used."""
+    """An input cannot be used."""
 
 
 class UnknownNameError(InputError):
@@ -52,15 +52,15 @@ class BadImageError(InputError):
 
 
 class ForgetError(InputError):
-    """Asked to forget what was never learned."""
+    """What is to be forgotten was never learned."""
 
 
 class ConsentError(LayupError):
-    """A model file asks for a network from elsewhere, which the person has to allow."""
+    """A model file asks for a network from elsewhere, which the user has to allow."""
 
 
 class DivergedError(LayupError):
-    """Training gave something that is not a number."""
+    """Training produced something that is not a finite number."""
 
 
 class MismatchError(LayupError):
@@ -72,7 +72,7 @@ class MissingPackageError(LayupError):
 
 
 class NotEnoughMemoryError(LayupError):
-    """What was asked would not fit into memory, so that it was not begun."""
+    """The work would not fit into memory, so it was not started."""
 
 
 class TaskOverError(LayupError):

@@ -1,4 +1,4 @@
-"""How things are shown: sizes, shares, times; and text from outside, such as labels and names of files."""
+"""How things are printed: sizes, shares, times; and text from outside, such as labels and file names."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ import json
 import re
 from collections.abc import Iterable
 
-# ASCII's and Latin-1's commands, which terminals obey; marks that turn the direction of what follows; breaks
-# of lines and paragraphs; and surrogates, which stand for the bytes of names that are not UTF-8.
+# ASCII's and Latin-1's control characters, which terminals obey; marks that change the direction of text;
+# line and paragraph breaks; and surrogates, which stand for the bytes of names that are not UTF-8.
 CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 DASH = "–"
-"""Where there is nothing."""
+"""For a missing value."""
 
 FORMULAS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""A cell that begins with one of these is computed by spreadsheets; the wide ones in some languages."""
+"""Spreadsheets compute a cell that begins with one of these; the wide ones in some languages."""
 
 
 # Text from outside
 
 
 def has_controls(text: str) -> bool:
-    """Whether some character commands a terminal, breaks a line, or stands for a byte that is no text.
+    """Whether some character controls a terminal, breaks a line, or stands for a byte that is not text.
 
-    Joiners, which scripts and emoji need, are not meant.
+    Joiners, which scripts and emoji need, are allowed.
 
     >>> [has_controls(each) for each in ("\\x1b", "tab\\nby", "\\u202e", "\\udcff", "é", "\\u200d")]
     [True, True, True, True, False, False]
@@ -43,7 +43,7 @@ def printable(text: str) -> str:
 
 
 def brief(text: str, most: int = 300) -> str:
-    """The text on one line that can be shown: of a long one, its beginning and its end.
+    """The text on one printable line: of a long one, its beginning and its end.
 
     >>> brief("one\\ntwo"), brief("x" * 1000, 9)
     ('one\\\\ntwo', 'xxxx…xxxx')
@@ -54,7 +54,7 @@ def brief(text: str, most: int = 300) -> str:
 
 
 def printable_lines(text: str) -> str:
-    """The same of a text of our own making, whose lines stay lines.
+    """The same for a text of our own, whose lines stay lines.
 
     >>> print(printable_lines("Expected:\\n  tab\\x07by"))
     Expected:
@@ -64,16 +64,16 @@ def printable_lines(text: str) -> str:
 
 
 def json_text(value: object, *, indent: int | None = None, ascii_only: bool = False) -> str:
-    """JSON in which every control character is escaped: safe to show, and nothing is lost.
+    """JSON in which every control character is escaped: safe to print, and nothing is lost.
 
-    A name that is not UTF-8 has its odd bytes as \\udc80 to \\udcff, as Python has: os.fsencode(name) gives
-    them back.
+    A name that is not UTF-8 has its odd bytes as \\udc80 to \\udcff, as in Python: os.fsencode(name) restores
+    them.
 
     >>> print(json_text("\\x1b[2Jé\\x9b\\udcff"))
     "\\u001b[2Jé\\u009b\\udcff"
     """
     text = json.dumps(value, ensure_ascii=ascii_only, indent=indent)
-    # The only ones that JSON itself leaves outside of texts are the breaks of our own lines.
+    # The only ones that JSON itself leaves outside of strings are our own line breaks.
     return CONTROLS.sub(lambda found: found[0] if found[0] == "\n" else f"\\u{ord(found[0]):04x}", text)
 
 
@@ -101,7 +101,7 @@ def _cell(value: object) -> object:
 
 
 def size_of(count: float) -> str:
-    """Bytes as people say them.
+    """Bytes in a readable unit.
 
     >>> size_of(22_500_000)
     '22.5 MB'
@@ -114,7 +114,7 @@ def size_of(count: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A rough time, as people say it.
+    """A rough time, in a readable unit.
 
     >>> duration(42), duration(600), duration(9000)
     ('42 s', '10 min', '2.5 h')
@@ -125,7 +125,7 @@ def duration(seconds: float) -> str:
 
 
 def seconds(value: float) -> str:
-    """A measured time: three digits, in the unit that suits it.
+    """A measured time: three digits, in a suitable unit.
 
     >>> seconds(0.00123), seconds(0.5), seconds(75.3), seconds(1267.8)
     ('1.23 ms', '500 ms', '75.3 s', '1,268 s')
@@ -136,7 +136,7 @@ def seconds(value: float) -> str:
 
 
 def percent(share: float | None, digits: int = 1) -> str:
-    """A share as people read it; a dash where there is none.
+    """A share in percent; a dash if it is missing.
 
     >>> percent(0.3605), percent(None)
     ('36.0', '–')
@@ -163,7 +163,7 @@ def exact_percent(share: float) -> str:
 
 
 def floored_percent(share: float | None) -> str:
-    """A share in percent, never rounded up to all; nothing where it was not measured.
+    """A share in percent, never rounded up to 100; a dash if it was not measured.
 
     >>> floored_percent(1.0), floored_percent(0.99996), floored_percent(None)
     ('100 %', '99.99 %', '–')

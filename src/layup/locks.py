@@ -1,13 +1,14 @@
-"""Locks: one at a time holds a file, and whoever has to wait is told who does.
+"""Locks: one process or thread at a time holds a file, and those who wait are told who does.
 
-The system keeps the lock (`flock`; a locked byte on Windows): it is free when its holder ends, however that
-ends. The holder writes a line about itself into the lock file, and empties it when it lets go. Mostly the
-file stays. Only the holder may delete it: whoever gets the lock of a file that is gone takes another.
+The system keeps the lock (`flock`; a locked byte on Windows): it is free when its holder ends, for any
+reason. The holder writes a line about itself into the lock file, and empties it when it releases the lock.
+Mostly the file stays. Only the holder may delete it: a process that gets the lock of a deleted file takes
+another one.
 
-Some network file systems know no such locks. There, whoever makes the file `NAME.held` beside the lock file
-has the lock, and deletes it to let go. What a killed holder has left is deleted by the next one on the same
-machine. From another machine nobody can see that the holder is gone: those who wait are told which file to
-delete.
+Some network file systems have no such locks. There, the process that makes the file `NAME.held` next to the
+lock file has the lock, and deletes it to release the lock. What a killed holder has left is deleted by the
+next one on the same machine. Another machine cannot see that the holder is gone: those who wait there are
+told which file to delete.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ from typing import Self
 from layup.formats import printable
 
 SECONDS_BETWEEN_TRIES = 0.05
-LONGEST_LINE = 4096  # bytes of a lock file that are looked at
-LONGEST_WORD = 100  # characters of a word of it that are shown
+LONGEST_LINE = 4096  # bytes of a lock file that are read
+LONGEST_WORD = 100  # characters of a word of it that are printed
 
 
 class StillHeldError(TimeoutError):
@@ -42,18 +43,18 @@ class StillHeldError(TimeoutError):
 
 @dataclass(frozen=True)
 class Permissions:
-    """What a lock file's mode and owner should be; those that a new file gets by itself, where None."""
+    """What a lock file's mode and owner should be; None for those of any new file."""
 
     mode: int | None = None
     owner: tuple[int, int] | None = None
 
     def give(self, opened: int) -> None:
-        """Change what differs, as far as this user may."""
+        """Change what differs, as far as this user is allowed to."""
         if os.name == "nt":
-            return  # files take the rights of their folder there
+            return  # there, files take the permissions of their folder
         found = os.fstat(opened)
         if self.owner is not None and self.owner != (found.st_uid, found.st_gid):
-            for user in (self.owner[0], -1):  # who may not give a file away may still give it to a group
+            for user in (self.owner[0], -1):  # even if the owner may not be changed, the group may be
                 with suppress(OSError):
                     os.chown(opened, user, self.owner[1])
                     break
@@ -64,7 +65,7 @@ class Permissions:
 
 @dataclass(frozen=True)
 class Holder:
-    """Who holds a lock, as it says in the lock file."""
+    """Who holds a lock, as the lock file says."""
 
     pid: int
     host: str
@@ -82,7 +83,7 @@ class Holder:
 
     @classmethod
     def read(cls, file: Path) -> Self | None:
-        """Whoever left a line in the file; None where there is none, for whatever reason."""
+        """The holder that the file names; None if it cannot be read."""
         try:
             values = json.loads(_beginning(file))
             found = cls(**values)
@@ -94,10 +95,10 @@ class Holder:
 
     @property
     def gone(self) -> bool:
-        """Whether it is known to have ended: that of another machine never is."""
+        """Whether it is known to have ended: for another machine this is never known."""
         if self.machine != _machine():
             return False
-        started = _started(self.pid)  # None where that is not shown; another's, where the id was given again
+        started = _started(self.pid)  # None if hidden; that of another process, if the id was used again
         return not _is_running(self.pid) or (started is not None and started != self.started)
 
     def __str__(self) -> str:
@@ -110,7 +111,7 @@ class Holder:
 class _Mine(threading.local):
     """The locks that a thread holds, so that it can take them again.
 
-    With the process id, as a forked child inherits this list but not the locks.
+    With the process id, because a forked child inherits this list but not the locks.
     """
 
     def __init__(self) -> None:
@@ -130,10 +131,10 @@ def held(
 ) -> Iterator[None]:
     """Hold the lock file while the block runs; a thread that holds it may take it again.
 
-    If another holds it, `on_wait` is told who, once, and then it is waited for: `timeout` seconds, or for as
-    long as it takes. A lock that cannot be made is an `OSError`; one that is not free in time a
-    `StillHeldError`. Without `keep`, the file is deleted in the end, while the lock is still held: those who
-    wait for it see that, and make another.
+    If another holds it, `on_wait` is told who, once, and then this waits: `timeout` seconds, or as long as it
+    takes. Raises an `OSError` if the lock cannot be made, and a `StillHeldError` if it is not free in time.
+    Without `keep`, the file is deleted in the end, while the lock is still held: those who wait for it see
+    that, and make another.
 
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     with held(Path(folder, "a.lock")):
@@ -159,14 +160,14 @@ def held(
 
 
 def files(file: Path) -> list[Path]:
-    """All the files that a lock may consist of."""
+    """All files that a lock may consist of."""
     return [file, file.with_name(f"{file.name}.held")]
 
 
 def _acquired(
     file: Path, permissions: Permissions, timeout: float | None, on_wait: Callable[[str], None] | None
 ) -> Callable[[], None]:
-    """Wait for the lock; gives what lets go of it."""
+    """Wait for the lock; return the function that releases it."""
     end = None if timeout is None else time.monotonic() + timeout
     while (release := _try(file, permissions)) is None:
         if on_wait is not None:
@@ -184,12 +185,12 @@ def _whose(file: Path) -> str:
     if substitute.exists():
         return f"{Holder.read(substitute) or 'an unknown process'}; if that has ended, delete '{substitute}'"
     holder = Holder.read(lock)
-    # A line of one who is gone was left by a holder before, and the present one could not write its own.
+    # A line of a process that is gone was left by an earlier holder; the present one could not write its own.
     return "another process" if holder is None or holder.gone else str(holder)
 
 
 def _try(file: Path, permissions: Permissions) -> Callable[[], None] | None:
-    """Take the lock if it is free; gives what lets go of it."""
+    """Take the lock if it is free; return the function that releases it."""
     opened = _open(file, permissions)
     try:
         taken = _take(opened)
@@ -197,16 +198,16 @@ def _try(file: Path, permissions: Permissions) -> Callable[[], None] | None:
         _close(opened)
         if error.errno not in WITHOUT_LOCKS:
             raise
-        # Another machine may have what this one lacks, or this one may lack it only for the moment.
+        # Another machine may have locks, or this one may lack them only for the moment.
         holder = Holder.read(file)
         return _try_substitute(files(file)[1], permissions) if holder is None or holder.gone else None
     if not taken:
         _close(opened)
         return None
     if (substitute := files(file)[1]).exists() and not _delete_if_left(substitute):
-        _close(opened)  # held by one to whom the system gave no lock
+        _close(opened)  # held by a process to which the system gave no lock
         return None
-    if not _is_in_place(opened, file):  # it was deleted meanwhile: a lock that others no longer see
+    if not _is_in_place(opened, file):  # it was deleted meanwhile: others no longer see this lock
         _close(opened)
         return _try(file, permissions)
     _note(opened, _line())
@@ -222,7 +223,7 @@ def _try(file: Path, permissions: Permissions) -> Callable[[], None] | None:
 def _open(file: Path, permissions: Permissions) -> int:
     created = 0o666 if permissions.mode is None else permissions.mode
     refusal: OSError | None = None
-    # A file of somebody else may be there to write, or to read alone: either is enough to lock it.
+    # Another user's file may be writable, or only readable: either is enough to lock it.
     for access in (os.O_RDWR | os.O_CREAT, os.O_RDWR, os.O_RDONLY):
         try:
             opened = os.open(file, access | SAFELY, created)
@@ -236,7 +237,7 @@ def _open(file: Path, permissions: Permissions) -> int:
     _open_locks.add(opened)
     if not stat.S_ISREG(os.fstat(opened).st_mode):
         _close(opened)
-        raise OSError(errno.EINVAL, f"'{file}' is in its place, and is no file")
+        raise OSError(errno.EINVAL, f"'{file}' is in its place, and is not a file")
     permissions.give(opened)
     return opened
 
@@ -253,7 +254,7 @@ def _is_in_place(opened: int, file: Path) -> bool:
 
 
 def _note(opened: int, line: bytes) -> None:
-    # The lock is held whether or not this can be written: on a full disk, or in a file that is only readable.
+    # The lock is held even if this cannot be written: on a full disk, or in a read-only file.
     with suppress(OSError):
         os.ftruncate(opened, 0)
         os.lseek(opened, 0, os.SEEK_SET)
@@ -265,7 +266,7 @@ def _line() -> bytes:
 
 
 def _beginning(file: Path) -> bytes:
-    """What a lock file begins with, without ever waiting for it."""
+    """The beginning of a lock file, without ever waiting for it."""
     opened = os.open(file, os.O_RDONLY | SAFELY)
     try:
         return os.read(opened, LONGEST_LINE) if stat.S_ISREG(os.fstat(opened).st_mode) else b""
@@ -290,17 +291,17 @@ def _try_substitute(file: Path, permissions: Permissions) -> Callable[[], None] 
 
     def release() -> None:
         with suppress(OSError):
-            if _beginning(file) == line:  # else somebody has deleted it by hand, and this is another's
+            if _beginning(file) == line:  # else it was deleted by hand, and this is another's
                 file.unlink()
 
     return release
 
 
 def _delete_if_left(file: Path) -> bool:
-    """Delete what a holder of this machine has left that is gone; says whether it did.
+    """Delete what a holder of this machine has left that is gone; return whether it did.
 
-    Two may see so at the same time, and one may have made it anew when the other deletes it. Both are on this
-    machine, and its folder for temporary files has locks.
+    Two processes may find this at the same time, and one may have made the file again when the other deletes
+    it. Both are on this machine, and its folder for temporary files has locks.
     """
     holder = Holder.read(file)
     if holder is None or not holder.gone:
@@ -320,14 +321,14 @@ def _delete_if_left(file: Path) -> bool:
 
 
 def _command() -> str:
-    # Not all arguments of a program that is not ours: what they are is nobody's business.
+    # Not the arguments of a program that is not ours: they may be private.
     name = Path(sys.argv[0]).name if sys.argv and sys.argv[0] else "python"
     return " ".join([name, *sys.argv[1:2]]) if name == "layup" else name
 
 
 @cache
 def _machine() -> str:
-    """The same text for all processes that see each other's ids."""
+    """A text that is the same for all processes that see each other's ids."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{boot} {Path('/proc/self/ns/pid').readlink()}"
@@ -336,7 +337,7 @@ def _machine() -> str:
 
 
 def _started(pid: int) -> str | None:
-    """When a process of this machine was started, in whatever unit; None where the system hides it."""
+    """When a process of this machine was started, in any unit; None if the system hides it."""
     try:
         # After the name, which may hold anything: state, …, start.
         words = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
@@ -368,12 +369,12 @@ if sys.platform == "win32":
         msvcrt.locking(opened, msvcrt.LK_UNLCK, 1)
 
     def _is_running(pid: int) -> bool:
-        return True  # to ask would be to send it Ctrl-C
+        return True  # testing it would send it Ctrl-C
 
 else:
     import fcntl
 
-    # Without waiting for the other end of a pipe, or going where a link leads.
+    # Without waiting for the other end of a pipe, or following a link.
     SAFELY = os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
     WITHOUT_LOCKS: set[int | None] = {errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK}
 
@@ -385,7 +386,7 @@ else:
         return True
 
     def _let_go(opened: int) -> None:
-        # Not by closing it alone: a process that is just being started may have it open for a moment.
+        # Closing it is not enough: a process that is just being started may have it open for a moment.
         with suppress(OSError):
             fcntl.flock(opened, fcntl.LOCK_UN)
 
@@ -395,11 +396,11 @@ else:
         except ProcessLookupError:
             return False
         except (OSError, OverflowError):
-            pass  # somebody else's, or none that this system could have: not known to be gone
+            pass  # another user's, or an impossible id: not known to be gone
         return True
 
     def _leave_to_the_parent() -> None:
-        # A child that keeps a file open keeps its lock, also when the parent has been killed.
+        # A child that keeps a file open keeps its lock, even when the parent has been killed.
         for opened in _open_locks:
             os.close(opened)
         _open_locks.clear()

@@ -1,4 +1,4 @@
-"""What a run ran on: versions, the machine, and the memory that it took."""
+"""What a run used: versions, the machine, and its memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PACKAGES = ("torch", "torchvision", "timm", "numpy", "scipy", "scikit-learn", "p
 
 
 def versions() -> dict[str, str]:
-    """The versions of all that a number can depend on.
+    """The versions of everything that a result can depend on.
 
     >>> list(versions())[:3]
     ['layup', 'python', 'torch']
@@ -28,7 +28,7 @@ def versions() -> dict[str, str]:
 
 
 def describe() -> dict[str, str | int]:
-    """The kind of machine; not its name, which is nobody's business.
+    """The kind of machine; not its name, which is private.
 
     >>> sorted(describe())
     ['cores', 'processor', 'system']
@@ -37,7 +37,7 @@ def describe() -> dict[str, str | int]:
 
 
 def reset_peak_memory() -> None:
-    """Let `peak_memory` begin anew, where the system can do that (Linux)."""
+    """Reset `peak_memory`, where the system can do that (Linux)."""
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
 
@@ -45,7 +45,7 @@ def reset_peak_memory() -> None:
 def peak_memory() -> int | None:
     """The most memory that this process has held since the start, or since `reset_peak_memory`, in bytes.
 
-    None on a system that does not say.
+    None on a system that does not report it.
 
     >>> peak_memory() > 10_000_000
     True

@@ -1,7 +1,7 @@
-"""Memory before it is needed: what is free, and a sentence where that is too little.
+"""Check memory before it is needed: how much is free, and an error if that is too little.
 
-A process that asks for more than there is gets killed by the system, in the middle of its work and without
-a word. So what is about to be done is weighed first (`layup.model.forecasts`).
+A process that takes more than is free gets killed by the system, in the middle of its work and without a
+message. So the memory of the next step is estimated first (`layup.algebra.forecasts`).
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ PROC = Path("/proc")
 CGROUPS = Path("/sys/fs/cgroup")
 
 SPOOL = 512 * 2**20
-"""Bytes of a lesson's features that are held in memory, where λ is searched on them; the rest is on disk."""
+"""Up to this many bytes, a batch's features are held in memory while λ is searched on them; else on disk."""
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """Bytes that something will take beside what the process holds already, by what they are for.
+    """Bytes that something will take in addition to what the process holds already, by purpose.
 
-    instead: other ways to do it, in words, and what these would take.
+    instead: other ways to do it, in words, and what they would take.
 
     >>> print(Forecast({"G": 85_000_000, "λ search": 680_000_000}))
     about 765.0 MB (G 85.0 MB, λ search 680.0 MB)
@@ -36,12 +36,12 @@ class Forecast:
 
     @property
     def total(self) -> int:
-        """All of it."""
+        """The sum of all parts."""
         return sum(self.parts.values())
 
     @property
     def fits(self) -> bool:
-        """Whether so much is free, as far as the system says."""
+        """Whether this much is free, as far as the system says."""
         free = available()
         return free is None or self.total <= free
 
@@ -53,13 +53,13 @@ class Forecast:
 
 
 def require(forecast: Forecast, what: str) -> None:
-    """Refuse what would not fit, before it begins; `what` is a noun or a verb, such as "This lesson"."""
+    """Refuse what would not fit, before it begins; `what` names it, such as "This batch"."""
     free = available()
     if free is None or forecast.total <= free:
         return
     largest = max(forecast.parts, key=lambda part: forecast.parts[part])
     fitting = [words for words, other in forecast.instead.items() if other.fits]
-    advice = f"What would fit: {', or '.join(fitting)}" if fitting else "Use a machine that has more"
+    advice = f"What would fit: {', or '.join(fitting)}" if fitting else "Use a machine with more memory"
     raise NotEnoughMemoryError(
         f"{what} would take about {size_of(forecast.total)} of memory, {size_of(forecast.parts[largest])} of "
         f"it for {largest}, and {size_of(free)} are free. {advice}."
@@ -67,10 +67,10 @@ def require(forecast: Forecast, what: str) -> None:
 
 
 def available() -> int | None:
-    """Bytes that this process may still take before the system kills it; None where nobody knows.
+    """Bytes that this process may still take before the system kills it; None if unknown.
 
-    On Linux the least of what is free (with what the system would give up) and of what the limits of this
-    process's control groups leave.
+    On Linux the minimum of what is free (including what the system can reclaim) and of what the limits of
+    this process's control groups leave.
     """
     found = [*_free(), *_left_by_limits()]
     return max(0, min(found)) if found else None
@@ -84,7 +84,7 @@ def _free() -> Iterator[int]:
 
 
 def _left_by_limits() -> Iterator[int]:
-    """What each limit on this process leaves; version 2 of control groups has other names than version 1."""
+    """What each limit on this process leaves; the names differ between versions 1 and 2 of control groups."""
     with suppress(OSError, ValueError):
         for line in (PROC / "self/cgroup").read_text().splitlines():
             _, controllers, path = line.split(":", 2)
@@ -98,19 +98,19 @@ def _left_by_limits() -> Iterator[int]:
 def _left(root: Path, path: str, limit: str, usage: str, reclaimable: str) -> Iterator[int]:
     """What the limit of a group, and those of the groups that it is in, leave.
 
-    Inside a container the path may be that outside of it; its own group is then the root.
+    Inside a container the path may be the one outside of it; its own group is then the root.
     """
     group = root / path.lstrip("/")
     for folder in (group, *group.parents):
         if folder == root.parent:
             return
-        with suppress(OSError, ValueError):  # "max" is no limit
+        with suppress(OSError, ValueError):  # "max" means no limit
             most, used = (int((folder / name).read_text()) for name in (limit, usage))
             yield most - used + _table(folder / "memory.stat", " ").get(reclaimable, 0)
 
 
 def _table(file: Path, separator: str) -> dict[str, int]:
-    """Names and numbers, one pair a line; nothing if there is no such file."""
+    """Names and numbers, one pair per line; empty if there is no such file."""
     found = {}
     with suppress(OSError):
         for line in file.read_text().splitlines():

@@ -1,4 +1,4 @@
-"""Progress bars on standard error, where somebody is looking."""
+"""Progress bars on standard error, if it is a terminal."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from rich.text import Text
 from layup.formats import printable
 
 screen = Console(stderr=True, highlight=False)
-"""Shared by all that moves: bars and tables that are shown at the same time make room for each other."""
+"""Shared by all live displays, so that bars and tables shown at the same time do not overlap."""
 
 
 def shown(text: str, style: str = "") -> Text:
-    """A text for a screen, letter by letter: neither the terminal nor rich finds a command in it.
+    """A text for a screen, printed literally: neither the terminal nor rich finds a command in it.
 
     >>> shown("[red] :cat: \\x1b[2J").plain
     '[red] :cat: \\\\x1b[2J'
@@ -22,15 +22,15 @@ def shown(text: str, style: str = "") -> Text:
 
 
 class _Words(TextColumn):
-    """What a format makes of a task."""
+    """A formatted text of a task."""
 
     def render(self, task: Task) -> Text:
-        """The text of a task, as it is."""
+        """The text of a task, printed literally."""
         return shown(self.text_format.format(task=task), style="none")
 
 
 def progress_bar(show: bool | None, unit: str = "") -> Progress:
-    """A bar that is gone when done; by default shown only on a terminal. Every task needs a `note`."""
+    """A bar that disappears when done; by default shown only on a terminal. Every task needs a `note`."""
     columns = (
         _Words("{task.description}"),
         BarColumn(),

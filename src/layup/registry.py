@@ -1,4 +1,4 @@
-"""Names for things that can be made, with a guess at what was meant; installed packages may add to them."""
+"""Names for things that can be made, with suggestions for typos; installed packages may add names."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Requirement: TypeAlias = Callable[[str, Any], object]
-"""Raises, in words, if what a package gives under a name is not what is wanted."""
+"""Raises an error if what a package registers under a name is not of the required kind."""
 
 logger = logging.getLogger(__name__)
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> UnknownNameError:
-    """The error for a name that nobody registered: what is known, and the nearest of it.
+    """The error for an unknown name: which names are known, and the nearest one.
 
     >>> print(unknown_name("method", "ranpack", ["layup", "nmc", "ranpac"]))
     Unknown method 'ranpack'. Known: layup, nmc, ranpac. Did you mean 'ranpac'?
@@ -33,11 +33,11 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> UnknownNameError
 
 
 def subclass_of(base: type) -> Requirement:
-    """The requirement that it is a class of this kind, which has the name that it is entered under."""
+    """The requirement that it is a subclass of `base`, with the name that it is registered under."""
 
     def require(name: str, given: Any) -> None:
         if not (isinstance(given, type) and issubclass(given, base)):
-            raise TypeError(f"it is no subclass of {base.__name__}")
+            raise TypeError(f"it is not a subclass of {base.__name__}")
         if given.name != name:  # type: ignore[attr-defined]
             raise ValueError(f"it calls itself {given.name!r}")  # type: ignore[attr-defined]
 
@@ -45,11 +45,11 @@ def subclass_of(base: type) -> Requirement:
 
 
 class Registry(Mapping[str, Callable[..., T]], Generic[T]):
-    """A mapping from name to factory whose misses are helpful.
+    """A mapping from name to factory, with helpful errors for unknown names.
 
-    Installed packages add names by entry points of the `group`, if there is one (docs/extending.md). Nobody
-    looks for them before a name is asked for that is not built in, or all names are. What is built in cannot
-    be replaced. A plug-in that does not work is left out, with one warning that names its package.
+    Installed packages add names by entry points of the `group`, if it has one (docs/extending.md). They are
+    only looked up for a name that is not built in, or to list all names. Built-in names cannot be replaced. A
+    plug-in that does not work is left out, with one warning that names its package.
 
     >>> shapes = Registry("shape")
     >>> @shapes.register("square")
@@ -64,11 +64,11 @@ class Registry(Mapping[str, Callable[..., T]], Generic[T]):
         self.group = group
         self._require = require
         self._factories: dict[str, Callable[..., T]] = {}
-        self._found: dict[str, EntryPoint] | None = None  # None: nobody has looked
+        self._found: dict[str, EntryPoint] | None = None  # None: not looked up yet
         self._loaded: dict[str, Callable[..., T]] = {}
 
     def register(self, name: str) -> Callable[[Callable[..., T]], Callable[..., T]]:
-        """Decorate a factory to enter it under `name`, as built in."""
+        """Decorate a factory to register it under `name`, as built in."""
 
         def enter(factory: Callable[..., T]) -> Callable[..., T]:
             self._factories[name] = factory
@@ -99,24 +99,24 @@ class Registry(Mapping[str, Callable[..., T]], Generic[T]):
 
     @property
     def packages(self) -> dict[str, str]:
-        """The names that installed packages add, and which package each. Nothing of them is loaded."""
+        """The names that installed packages add, and the package of each. Nothing is loaded."""
         return {name: _package(point) for name, point in self._plugins.items()}
 
     def is_loaded(self, name: str) -> bool:
-        """Whether the name is built in, or this process has asked for it before, or for all names."""
+        """Whether the name is built in, or was loaded by this process."""
         return name in self._factories or name in self._loaded
 
     @property
     def _plugins(self) -> dict[str, EntryPoint]:
-        """The names that installed packages add, without loading them; those that failed are gone."""
+        """The names that installed packages add, without loading them; those that failed are removed."""
         if self._found is None:
-            from importlib.metadata import entry_points  # here, for it takes a while
+            from importlib.metadata import entry_points  # here, because it is slow
 
             self._found = {}
             given = entry_points(group=self.group) if self.group else ()
             for point in sorted(given, key=lambda point: (point.name, _package(point))):
                 if point.name in self._factories:
-                    self._leave_out(point, "layup has one of that name itself")
+                    self._leave_out(point, "layup itself has one of that name")
                 elif point.name in self._found:
                     other = _package(self._found[point.name])
                     self._leave_out(point, f"the package {other!r} has one of that name, too")
@@ -125,7 +125,7 @@ class Registry(Mapping[str, Callable[..., T]], Generic[T]):
         return self._found
 
     def _factory(self, name: object) -> Callable[..., T] | None:
-        """What is entered under this name; a plug-in is loaded for it."""
+        """What is registered under this name; loads a plug-in."""
         for factories in (self._factories, self._loaded):
             if name in factories:
                 return factories[name]
@@ -135,7 +135,7 @@ class Registry(Mapping[str, Callable[..., T]], Generic[T]):
             factory = point.load()
             if self._require is not None:
                 self._require(name, factory)
-        except (Exception, SystemExit) as error:  # whatever an import of somebody's module may do
+        except (Exception, SystemExit) as error:  # importing a plug-in may raise anything
             self._plugins.pop(name, None)
             self._leave_out(point, f"{type(error).__name__}: {error}")
             return None

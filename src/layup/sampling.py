@@ -1,7 +1,7 @@
-"""Some indices of each class: so many of them, or a share that is held out, drawn by a seed.
+"""Some indices of each class: a number per class, or a share that is held out, drawn by a seed.
 
-A class draws from its own generator, or all from one; which one is what the callers differ in. A label is
-whatever can be told apart and sorted: a name, a number, or a class together with its domain.
+Each class draws from its own generator, or all from one, as the caller chooses. Labels can be anything
+hashable and sortable: a name, a number, or a class together with its domain.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Indices: TypeAlias = NDArray[np.int64]
 
 
 def by_class(labels: Iterable[Label]) -> dict[Label, list[int]]:
-    """The indices of each class, in their own order; the classes in that of their first index.
+    """The indices of each class, in order; the classes in the order of their first index.
 
     >>> by_class(["tabby", "lynx", "tabby"])
     {'tabby': [0, 2], 'lynx': [1]}
@@ -29,9 +29,9 @@ def by_class(labels: Iterable[Label]) -> dict[Label, list[int]]:
 
 
 def sample(labels: Iterable[Any], per_class: int, seed: int) -> Indices:
-    """At most so many indices of each class, sorted; fewer of the same seed are among more.
+    """At most `per_class` indices per class, sorted; a smaller sample of the same seed is part of a larger.
 
-    A class draws by the seed and its place among the sorted classes.
+    A class draws by the seed and its index among the sorted classes.
 
     >>> sample(["tabby", "lynx", "tabby", "tabby"], 2, seed=0).tolist()
     [0, 1, 3]
@@ -49,7 +49,7 @@ def split(
 ) -> tuple[Indices, Indices]:
     """Indices to train on and to hold out, sorted: the share of every class, at least one, never its last.
 
-    `generator` says what a class draws from; the sorted classes ask one after the other.
+    `generator` returns the generator for a class; it is called for the sorted classes in order.
 
     >>> rng = np.random.default_rng(0)
     >>> training, held_out = split(["tabby"] * 4 + ["lynx"], 0.25, lambda label: rng)

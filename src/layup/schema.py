@@ -1,7 +1,7 @@
-"""What plain values from a file must look like: types, bounds and fields, with a sentence where they do not.
+"""Checks of plain values from a file: types, bounds and fields, with a message that says what is wrong.
 
 A shape is a `Rule`, a dict of the shapes of its fields, or a list with the one shape that all items have.
-Fields whose name ends in "?" may be missing; other fields than these may not be there.
+Fields whose name ends in "?" may be missing; unknown fields are refused.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Shape: TypeAlias = "Rule | Mapping[str, Shape] | list[Shape]"
 
 @dataclass(frozen=True)
 class Rule:
-    """What a value must be, in words, and whether it is."""
+    """What a value must be, in words, and a check."""
 
     words: str
     holds: Callable[[Any], bool]
@@ -33,19 +33,19 @@ class Rule:
 
 
 def require(value: Any, shape: Shape, name: str) -> None:
-    """Refuse a value that does not have a shape, with a `ValueError` that says where and why.
+    """Refuse a value that does not have the shape, with a `ValueError` that says where and why.
 
     >>> require({"k": 6, "names": ["a"]}, {"k": whole(1), "names": [TEXT], "seed?": whole()}, "settings")
     >>> require({"k": 0, "names": []}, {"k": whole(1), "names": [TEXT]}, "settings")
     Traceback (most recent call last):
-    ValueError: settings.k is 0, and not a whole number from 1 to 9223372036854775807
+    ValueError: settings.k is 0, not a whole number from 1 to 9223372036854775807
     """
     if isinstance(shape, Rule):
         if not shape.holds(value):
-            raise ValueError(f"{name} is {shown(value)}, and not {shape.words}")
+            raise ValueError(f"{name} is {shown(value)}, not {shape.words}")
     elif isinstance(shape, list):
         if not isinstance(value, list):
-            raise ValueError(f"{name} is {shown(value)}, and not a list")
+            raise ValueError(f"{name} is {shown(value)}, not a list")
         for index, item in enumerate(value):
             require(item, shape[0], f"{name}[{index}]")
     else:
@@ -54,7 +54,7 @@ def require(value: Any, shape: Shape, name: str) -> None:
 
 def _require_fields(value: Any, shape: Mapping[str, Shape], name: str) -> None:
     if not isinstance(value, dict):
-        raise ValueError(f"{name} is {shown(value)}, and not a set of fields")
+        raise ValueError(f"{name} is {shown(value)}, not a set of fields")
     known = {field.removesuffix("?"): inner for field, inner in shape.items()}
     for field in value:
         if field not in known:
@@ -67,7 +67,7 @@ def _require_fields(value: Any, shape: Mapping[str, Shape], name: str) -> None:
 
 
 def shown(value: Any) -> str:
-    """A value in a few words, whatever it is.
+    """Any value, shortened.
 
     >>> shown("x" * 1000)
     "'xxxxxxxxxxxx...xxxxxxxxxxxxx'"
@@ -76,7 +76,7 @@ def shown(value: Any) -> str:
 
 
 def whole(least: int = 0, most: int = 2**63 - 1) -> Rule:
-    """A whole number; not True or False, which Python takes for numbers as well.
+    """A whole number; not True or False, which are numbers in Python.
 
     >>> whole(1).holds(1), whole(1).holds(True), whole().holds(1.0)
     (True, False, False)
@@ -85,14 +85,14 @@ def whole(least: int = 0, most: int = 2**63 - 1) -> Rule:
 
 
 def one_of(*known: str) -> Rule:
-    """One of a few words."""
+    """One of the known words."""
     return Rule(f"one of {', '.join(known)}", lambda value: isinstance(value, str) and value in known)
 
 
 def _is_number(value: Any) -> bool:
     try:
         return type(value) in (int, float) and math.isfinite(value)
-    except OverflowError:  # a whole number that no float can hold
+    except OverflowError:  # a whole number too large for a float
         return False
 
 
@@ -101,10 +101,10 @@ AMOUNT = Rule("a finite number ≥ 0", lambda value: _is_number(value) and value
 TRUTH = Rule("true or false", lambda value: type(value) is bool)
 TEXT = Rule("text", lambda value: type(value) is str)
 LABEL = Rule(
-    "text without control characters that is not empty",
+    "non-empty text without control characters",
     lambda value: type(value) is str and bool(value) and not has_controls(value),
 )
-NAME = Rule(f"{LABEL.words}, nor too long", lambda value: LABEL.holds(value) and len(value) <= 255)
+NAME = Rule(f"{LABEL.words}, not too long", lambda value: LABEL.holds(value) and len(value) <= 255)
 HASH = Rule(
     "a hexadecimal hash",
     lambda value: type(value) is str and 8 <= len(value) <= 128 and not {*value} - {*"0123456789abcdef"},
@@ -125,7 +125,7 @@ def fields_of(rule: Rule) -> Rule:
 
 
 def listed(rule: Rule, *lengths: int) -> Rule:
-    """A list of so many values of one kind; of any number, if none is said.
+    """A list of values of one kind; of one of the `lengths`, if given.
 
     >>> listed(NUMBER, 2).holds([1, 2.5]), listed(NUMBER, 2).holds([1])
     (True, False)

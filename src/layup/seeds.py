@@ -1,4 +1,4 @@
-"""Random numbers that follow from seeds, whatever else draws some, and on every machine alike."""
+"""Random numbers that depend only on seeds, the same on every machine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def seed_of(*parts: int | str) -> int:
 
 @contextmanager
 def seeded(*seeds: int | str, device: torch.device | None = None) -> Iterator[None]:
-    """Torch's random numbers follow from the seeds in this block, and are undisturbed after it.
+    """In this block, torch's random numbers depend only on the seeds; after it they continue as before.
 
     >>> with seeded(0, "head"):
     ...     first = torch.rand(1)

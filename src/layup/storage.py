@@ -1,14 +1,14 @@
-"""Files of arrays that are always whole: atomic, locked, checked and versioned.
+"""Files of arrays that are always complete: atomic, locked, checked and versioned.
 
-A file is in the safetensors format, so that other programs can read it, and nothing in it is ever executed.
+A file is in the safetensors format, so other programs can read it, and nothing in it is ever executed.
 Its metadata holds one key, ``layup``, with a JSON header::
 
-    {"format": 2, "kind": "model", "checksum": 2874512, …the caller's own fields…, "header_checksum": 918273}
+    {"format": 1, "kind": "model", "checksum": 2874512, …the caller's fields…, "header_checksum": 918273}
 
 ``checksum`` covers the names, types, shapes and bytes of all arrays; ``header_checksum`` the header's rest.
 
 Whatever happens to a writer (killed, disk full, power cut), the file holds either all of the old or all of
-the new. Beside ``m.layup`` a lock file ``.m.layup.lock`` stays, with the mode and owner of the model
+the new content. Next to ``m.layup`` a lock file ``.m.layup.lock`` stays, with the mode and owner of the model
 (`layup.locks`). A killed writer can leave one ``.m.layup.<random>.tmp``; the next write removes it.
 """
 
@@ -37,7 +37,7 @@ from layup.errors import DamagedFileError, InputError, NewerFormatError, Storage
 from layup.formats import brief
 
 FORMAT = 1
-"""The file format this version writes, and the latest that it reads. Since 2, a model may hold an adapter."""
+"""The file format that this version writes, and the latest that it reads."""
 
 AnyPath = str | os.PathLike[str]
 Arrays = dict[str, NDArray[Any]]
@@ -59,7 +59,7 @@ _TYPES = {
 
 
 def write(path: AnyPath, kind: str, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Write a header and arrays to `path`, so that there is never a moment without a whole file.
+    """Write a header and arrays to `path`, so that there is a complete file at every moment.
 
     The header comes back as JSON keeps it: tuples as lists, keys as text. The permissions of a file that is
     replaced are kept, and its owner as far as the system allows; a symbolic link stays a link. Takes the lock
@@ -83,7 +83,7 @@ def write(path: AnyPath, kind: str, header: Mapping[str, Any], arrays: Mapping[s
 
     def check(temporary: Path) -> None:
         with safe_open(temporary, framework="np"):
-            pass  # what cannot be opened (a header above 100 MB, say) must not replace what can
+            pass  # what cannot be opened (such as a header above 100 MB) must not replace what can
 
     with locked(path):
         _remove_leftovers(_real(path))
@@ -91,9 +91,9 @@ def write(path: AnyPath, kind: str, header: Mapping[str, Any], arrays: Mapping[s
 
 
 def write_text(path: AnyPath, text: str) -> None:
-    """Write a text file with the same promise: whatever happens, all of the old or all of the new is there.
+    """Write a text file, as safely: whatever happens, it holds all of the old or all of the new text.
 
-    No lock file stays beside it.
+    No lock file stays next to it.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -108,7 +108,7 @@ def write_text(path: AnyPath, text: str) -> None:
 
 @dataclass(frozen=True)
 class Declared:
-    """What a file says of an array before it is read: its type, by NumPy's name, and its shape."""
+    """What a file says about an array before it is read: its type, by NumPy's name, and its shape."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -127,12 +127,12 @@ Check: TypeAlias = Callable[[dict[str, Any], Declarations], None]
 
 
 def read(path: AnyPath, kind: str, check: Check | None = None) -> tuple[dict[str, Any], Arrays]:
-    """Read the header fields and the arrays that `write` was given, or raise: never anything else.
+    """Read the header fields and the arrays that `write` was given, or raise an error.
 
-    `check` is given the header fields and what the arrays are said to be, before any of them is read: a
-    `ValueError` of its own makes the file a damaged one. Arrays that do not fit into memory are not read.
+    `check` is given the header fields and the declared arrays, before any of them is read: if it raises a
+    `ValueError`, the file counts as damaged. Arrays that do not fit into memory are not read.
 
-    Needs no lock: a reader sees the file as it was when it was opened, whatever is written meanwhile. Costs
+    Needs no lock: a reader sees the file as it was when it was opened, even if it is written meanwhile. Costs
     one pass to read the arrays and one for the checksum. `write` has an example.
     """
     with _opened(path) as file:
@@ -152,7 +152,7 @@ def read(path: AnyPath, kind: str, check: Check | None = None) -> tuple[dict[str
 
 
 def read_header(path: AnyPath, kind: str) -> dict[str, Any]:
-    """Read the header fields alone: fast, whatever the size of the file, as the arrays are not checked.
+    """Read only the header fields: fast for a file of any size, as the arrays are not checked.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -165,7 +165,7 @@ def read_header(path: AnyPath, kind: str) -> dict[str, Any]:
 
 
 def require_writable(path: AnyPath) -> None:
-    """Refuse, before something long begins, a path at which no file could be written in the end.
+    """Refuse a path that could not be written in the end, before something long begins.
 
     >>> require_writable("nowhere/m.layup")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
@@ -186,7 +186,7 @@ def require_writable(path: AnyPath) -> None:
 
 
 def require_file(path: AnyPath) -> os.stat_result:
-    """What the system says of a file; an `OSError` if it is none: to open a pipe could take for ever.
+    """The `stat` of a file; an `OSError` if it is not a file: opening a pipe could block without end.
 
     >>> require_file("/dev/zero")
     Traceback (most recent call last):
@@ -201,7 +201,7 @@ def require_file(path: AnyPath) -> os.stat_result:
 
 
 def make_folder(folder: AnyPath) -> None:
-    """Make a folder, and those that it is in, if they are not there."""
+    """Make a folder, and its parents, if they do not exist."""
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -211,7 +211,7 @@ def make_folder(folder: AnyPath) -> None:
 
 
 def delete(path: AnyPath) -> None:
-    """Remove a file and its lock, where nobody else can be waiting for it; no file is no error.
+    """Remove a file and its lock, where nobody else can be waiting for it; a missing file is not an error.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -235,11 +235,11 @@ def locked(
     on_wait: Callable[[str], None] | None = None,
     keep: bool = True,
 ) -> Iterator[None]:
-    """Keep every other process and thread from locking `path`, for as long as the block runs.
+    """Keep every other process and thread from locking `path` while the block runs.
 
     A thread that holds the lock may take it again. If another holds it, `on_wait` is told who and since when,
-    once, and then the lock is waited for: `timeout` seconds, or for as long as it takes. The system releases
-    the lock when the process ends, however it ends. With `keep`, the lock file stays for the next one.
+    once, and then this waits: `timeout` seconds, or as long as it takes. The system releases the lock when
+    the process ends, for any reason. With `keep`, the lock file stays for the next one.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -258,8 +258,7 @@ def locked(
             lock.enter_context(locks.held(file, _permissions_like(target), timeout, on_wait, keep))
         except locks.StillHeldError as holder:
             raise StorageError(
-                f"'{path}' is still in use after {timeout:g} s, by {holder}: "
-                "try again when that one has ended"
+                f"'{path}' is still in use after {timeout:g} s, by {holder}: try again when it has ended"
             ) from None
         except OSError as error:
             raise StorageError(
@@ -271,7 +270,7 @@ def locked(
 
 
 def _real(path: AnyPath) -> Path:
-    # Links are followed, so that one file has one lock by whatever name it is called.
+    # Links are followed, so that one file has one lock under all its names.
     return Path(os.path.realpath(path))
 
 
@@ -281,7 +280,7 @@ def _reason(error: Exception) -> str:
 
 @contextmanager
 def believed(path: AnyPath) -> Iterator[None]:
-    """Use what a file holds: where it does not go together, the file is damaged, however that shows."""
+    """Use what a file holds: any error that its contents cause means that the file is damaged."""
     try:
         yield
     except (ValueError, TypeError, LookupError, AttributeError, RuntimeError) as error:
@@ -299,7 +298,7 @@ def damaged(path: AnyPath, why: str) -> DamagedFileError:
 
 
 def _storable(name: str, array: NDArray[Any]) -> NDArray[Any]:
-    # Rows in order and little-endian, as the file has them; most arrays are so already, and not copied.
+    # C order and little-endian, as the file has them; most arrays are so already, and not copied.
     if name == "__metadata__":
         raise InputError(
             "An array cannot be named '__metadata__', as safetensors keeps its header there: rename it"
@@ -315,14 +314,14 @@ def _storable(name: str, array: NDArray[Any]) -> NDArray[Any]:
 def _sealed_header(kind: str, fields: Mapping[str, Any], arrays: Arrays) -> str:
     taken = [name for name in _RESERVED if name in fields]
     if taken:
-        raise InputError(f"The header fields {', '.join(taken)} are layup's own: give yours other names")
+        raise InputError(f"The header fields {', '.join(taken)} are reserved: use other names")
     whole = {"format": FORMAT, "kind": kind, "checksum": _checksum(arrays), **fields}
     try:
-        # Through JSON once, as the reader will see it: only then do both sides compute the same checksum.
+        # Through JSON once, as the reader will see it, so that both sides compute the same checksum.
         header = json.loads(json.dumps(whole, allow_nan=False))
     except (TypeError, ValueError, RecursionError) as error:
         raise InputError(
-            f"The header cannot be kept as JSON ({error}): "
+            f"The header cannot be written as JSON ({error}): "
             "use text, finite numbers, True, False, None, lists and dicts"
         ) from error
     return json.dumps({**header, "header_checksum": _header_checksum(header)})
@@ -342,7 +341,7 @@ def _checksum(arrays: Arrays) -> int:
 
 
 def _write_safetensors(file: BinaryIO, header_text: str, arrays: Arrays) -> None:
-    # Not safetensors' own save_file: that one writes to a `.tmpXXXXXX`, which would stay for ever when killed
+    # Not safetensors' own save_file: it writes to a `.tmpXXXXXX`, which would stay if the process is killed,
     # and always has mode 0600; and it hides the error number.
     widest_first = sorted(arrays, key=lambda name: (-arrays[name].itemsize, name))  # so that all are aligned
     entries: dict[str, Any] = {"__metadata__": {"layup": header_text}}
@@ -364,12 +363,12 @@ def _write_safetensors(file: BinaryIO, header_text: str, arrays: Arrays) -> None
 
 
 def _replace(path: AnyPath, fill: Callable[[BinaryIO], object], check: Callable[[Path], None]) -> None:
-    """Put a new file where another may be: filled and checked beside it, and then moved at once."""
+    """Replace a file: the new one is filled and checked next to it, and then moved in one step."""
     target = _real(path)
     temporary = target.parent / f".{target.name}.{secrets.token_hex(8)}.tmp"
     try:
         replaced = _replaced(target)
-        # Nobody else may read it before it has the mode of the file that it replaces.
+        # No other user may read it before it has the mode of the file that it replaces.
         first_mode = 0o666 if replaced is None else 0o600
         created = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, first_mode)
         with os.fdopen(created, "wb") as file:
@@ -410,7 +409,7 @@ def _replaced(target: Path) -> os.stat_result | None:
 
 
 def _remove_leftovers(target: Path) -> None:
-    # Whoever holds the lock knows that no other writer lives. Failing to tidy up is no reason not to save.
+    # The lock is held, so there is no other writer. Failing to clean up must not prevent saving.
     leftover = re.compile(rf"\.{re.escape(target.name)}\.[0-9a-f]{{16}}\.tmp")
     with suppress(OSError):
         for file in target.parent.iterdir():
@@ -420,12 +419,12 @@ def _remove_leftovers(target: Path) -> None:
 
 def _flush_folder(folder: Path) -> None:
     if os.name == "nt":
-        return  # Windows has no such call, and needs none
+        return  # Windows has no such call, and does not need it
     opened = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(opened)
     except OSError as error:
-        if error.errno != errno.EINVAL:  # how a file system says that folders need no flush
+        if error.errno != errno.EINVAL:  # folders need no flush on this file system
             raise
     finally:
         os.close(opened)
@@ -453,7 +452,7 @@ def _opened(path: AnyPath) -> Iterator[Any]:
 
 
 def _declared(path: AnyPath, file: Any) -> dict[str, Declared]:
-    """What the file says of its arrays."""
+    """What the file says about its arrays."""
     names = {stored: name for name, stored in _TYPES.items()}
     found = {}
     for name in file.keys():  # noqa: SIM118 - not a dict
@@ -476,7 +475,7 @@ def _checked_header(path: AnyPath, kind: str, file: Any) -> tuple[dict[str, Any]
         raise damaged(path, f"its header is not JSON: {error}") from error
     if not isinstance(header, dict) or type(header.get("format")) is not int or header["format"] < 1:
         raise damaged(path, "its header has no format number")
-    # Before the checksums, as a later format may compute them in another way.
+    # Before the checksums, because a later format may compute them differently.
     if header["format"] > FORMAT:
         raise NewerFormatError(
             f"'{path}' was written by a later layup "
@@ -493,7 +492,7 @@ def _checked_header(path: AnyPath, kind: str, file: Any) -> tuple[dict[str, Any]
 
 
 def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 # ---- locking
@@ -504,7 +503,7 @@ def _lock_file(target: Path) -> Path:
 
 
 def _permissions_like(target: Path) -> locks.Permissions:
-    """Whoever may write the model may lock it; a new one gets what a new lock file gets."""
+    """Those who may write the model may lock it; for a new model, the permissions of any new file."""
     try:
         found = target.stat()
     except OSError:

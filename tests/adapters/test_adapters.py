@@ -45,7 +45,7 @@ from layup.backbones.timm_models import timm_backbone
 from layup.errors import InputError, MismatchError, UnknownNameError
 
 EXACT: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-5}  # float32, and sums in another order
-NOISE = 1e-4  # gradients that are zero but for rounding are far below, all others far above
+NOISE = 1e-4  # gradients that are zero up to rounding are far below, all others far above
 
 SMALL: dict[str, Any] = {
     "img_size": 32,
@@ -283,7 +283,7 @@ def test_ssf_starts_near_what_was(network: str) -> None:
 def cannot_matter(network: str, adapter: str) -> Iterator[str]:
     """The same vector added to all keys adds the same number to all scores of a query: softmax drops it.
 
-    Rotary positions turn it differently for every place, so that there it does matter.
+    Rotary positions turn it differently for every position, so there it does matter.
     """
     parts = {
         ("eva, unfused", "ssf"): "attn.k_proj.shift",
@@ -329,7 +329,7 @@ def test_the_base_stays_as_it_is(network: str, adapter: str) -> None:
 def test_what_does_not_fit_is_refused_with_what_does(network: str, adapter: str) -> None:
     why = {
         "adaptformer": r"does not know how 'blocks.0', a timm.models.beit.Block, uses its MLP. Use 'ssf'",
-        "vpt": r"cannot add tokens to 'blocks.0': .*prompts have no place. Use 'lora'",
+        "vpt": r"cannot add tokens to 'blocks.0': .*prompts have no position. Use 'lora'",
         "lora": r"does not find the attention of 'blocks.0', a \w*Parallel\w*Block: .*. Use 'adaptformer'",
     }
     with pytest.raises(InputError, match=why[ADAPTED[adapter].name]):
@@ -343,7 +343,7 @@ def test_what_is_for_transformers_is_refused_by_others(adapter: Adapter) -> None
 
 
 def plain_settings(module: nn.Module) -> tuple[Any, ...]:
-    """All that a module is set to, but for the two settings that adapters are there to change."""
+    """All settings of a module, except the two that adapters change."""
     changed = {"num_prefix_tokens", "qkv_bias_separate"}
     kept = {
         name: value
@@ -774,7 +774,7 @@ def test_a_network_without_anything_to_scale_is_refused() -> None:
 
 
 class Attentive(nn.Module):
-    """Somebody's network, with torch's attention: it reaches past its projection for the weights."""
+    """A custom network with torch's attention, which uses the weights of its projection directly."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -63,10 +63,10 @@ def precision_of(model: Any) -> str:
 @each()
 @pytest.mark.parametrize("dim", [8, 60])
 @pytest.mark.parametrize("end", [0, 1])
-def test_features_near_the_limits_are_learned_and_predictioned(
+def test_features_near_the_limits_are_learned_and_predicted(
     model: Any, end: int, dim: int, rng: np.random.Generator
 ) -> None:
-    """By lessons and in a stream; with a given λ of another size, answers may be wrong, but are answers."""
+    """By batches and in a stream; with a given λ of another size, predictions may be wrong, but finite."""
     x, y = oracle.blobs(rng, [9, 8, 10], dim, spread=0.1)
     x *= SUMMABLE[precision_of(model)][end] * (20 if end == 0 else 0.05)
     model = clone(model).fit(x, y)
@@ -79,7 +79,7 @@ def test_features_near_the_limits_are_learned_and_predictioned(
 
 @each()
 @pytest.mark.parametrize("size", [1e-160, 1e-70, 1e70, 1e200])
-def test_features_whose_squares_overflow_or_vanish_are_neither_learned_nor_predictioned(
+def test_features_whose_squares_overflow_or_vanish_are_neither_learned_nor_predicted(
     model: Any, size: float, rng: np.random.Generator
 ) -> None:
     x, y = oracle.blobs(rng, [9, 8, 10], 8)
@@ -100,7 +100,7 @@ def test_features_whose_squares_overflow_or_vanish_are_neither_learned_nor_predi
 
 
 @each()
-def test_samples_of_zeros_and_of_some_zeros_are_learned_and_predictioned(model: Any) -> None:
+def test_samples_of_zeros_and_of_some_zeros_are_learned_and_predicted(model: Any) -> None:
     x = np.maximum(0, np.random.default_rng(1).normal(size=(24, 8)))  # as a network with ReLU gives
     x[:4] = 0
     x[5] *= 1e-12
@@ -226,7 +226,7 @@ def test_without_any_class_there_is_nothing_to_predict(model: Any) -> None:
         clone(model).revert([[1.0, 2.0]], ["a"])
     model = clone(model).partial_fit(np.eye(2), ["a", "b"], classes=["a", "z"])
     model.revert(np.eye(2), ["a", "b"])
-    with pytest.raises(InputError, match="no class to predict"):
+    with pytest.raises(InputError, match="Cannot predict: no class was learned"):
         model.predict([[1.0, 2.0]])
     assert model.partial_fit(np.eye(2), ["a", "b"]).predict(np.eye(2)).tolist() == ["a", "b"]
 
@@ -499,7 +499,7 @@ def test_sums_can_be_adopted_and_absorbed(rng: np.random.Generator) -> None:
 
 
 def streamed(model: Any, x: Any, y: Any) -> list[bool]:
-    """Learn and answer in turn; whether a stream was at work, each time."""
+    """Learn and predict in turn; whether the recursion was used, each time."""
     found = []
     for i in range(len(y)):
         model.partial_fit(x[i : i + 1], y[i : i + 1])

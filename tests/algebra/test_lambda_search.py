@@ -34,7 +34,7 @@ def batches(rng: np.random.Generator, sizes: list[list[int]], dim: int) -> list[
 
 
 CURRICULA = {
-    "one lesson": ([[12, 12, 12]], 30),
+    "one batch": ([[12, 12, 12]], 30),
     "new classes": ([[12, 12, 0, 0], [0, 0, 12, 12]], 20),
     "old classes return": ([[9, 9, 0], [0, 8, 9], [5, 0, 6]], 15),
     "fewer samples than dimensions": ([[6, 6, 0, 0], [0, 0, 7, 5]], 50),
@@ -82,7 +82,7 @@ LEAD = 1e-6
 
 @dataclass
 class Case:
-    """A lesson, what was learned before it, and the λ and blocks to search: sizes that coincide."""
+    """A batch, what was learned before it, and the λ and blocks to search: sizes that coincide."""
 
     past: tuple[Any, Any] | None
     x: Any
@@ -130,7 +130,7 @@ class Case:
         return search_blocks(history, self.x, self.y, self.blocks, balance=balance, grid=self.grid)
 
     def expected(self, block: str, balance: bool) -> tuple[dict[float, Fraction], float]:
-        """What the twin sees with these layers only, and by how much its answers lead."""
+        """What the twin finds with these layers only, and by how much its predictions lead."""
         span = GramStatistics(self.layers).span(self.blocks[block])
         past = None if self.past is None else (self.past[0][:, span], self.past[1])
         return oracle.search_and_lead(past, self.x[:, span], self.y, balance, self.grid)
@@ -151,7 +151,7 @@ def test_no_coincidence_of_sizes_misleads_the_search(classes: int, monkeypatch: 
                     assert found.accuracies == expected
                     clear += 1
                 else:
-                    ambiguous += 1  # rounding may answer either way
+                    ambiguous += 1  # rounding may decide either way
     assert clear >= len(KINDS)
     assert ambiguous <= 2
 

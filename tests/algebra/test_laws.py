@@ -1,6 +1,6 @@
 """The laws of sums, each in one sentence, for all that is made of sums.
 
-They hold to float64 rounding for the sums, and for predictions at a given λ. ("search" looks at a lesson once
+They hold to float64 rounding for the sums, and for predictions at a given λ. ("search" looks at a batch once
 more, in its order, and may choose another λ; it obeys the laws that are not of the algebra.)
 """
 
@@ -38,7 +38,7 @@ DIM = 12
 
 
 def batches() -> list[tuple[Any, Any]]:
-    """Three lessons: new classes in each, some of the first return in the last; 71 samples."""
+    """Three batches: new classes in each, some of the first return in the last; 71 samples."""
     rng = np.random.default_rng(1)
     return [
         oracle.blobs(rng, counts, DIM, 1.5) for counts in ([12, 9, 0, 0, 0], [0, 0, 14, 6], [7, 0, 2, 0, 21])

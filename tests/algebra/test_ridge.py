@@ -200,7 +200,7 @@ def test_a_square_root_has_the_sums_it_is_made_of_and_no_more_rows_than_samples(
     assert len(rows) == len(targets) == min(len(x) - 1, dim - 1)
     np.testing.assert_allclose(rows.T @ rows, sums.gram, atol=1e-9)
     np.testing.assert_allclose(targets.T @ rows, sums.prototypes, atol=1e-9)
-    # Nobody can tell from them which samples these were: no row is one, and each mixes many.
+    # They do not reveal the samples: no row is one, and each mixes many.
     near = np.abs(rows @ x.T) / np.outer(np.linalg.norm(rows, axis=1), np.linalg.norm(x, axis=1))
     assert len(x) == 1 or near.max() < 1 - 1e-6
 

@@ -221,7 +221,7 @@ def test_forgetting_everything_leaves_not_even_rounding(data: Any) -> None:
 @pytest.mark.parametrize("layers", [["shallow", "deep"], ["deep", "middle"], []])
 def test_layers_that_do_not_follow_each_other_have_no_span(layers: list[str]) -> None:
     sums = ClassSums({"shallow": 1, "middle": 3, "deep": 2})
-    with pytest.raises(InputError, match="do not follow each other"):
+    with pytest.raises(InputError, match="are not contiguous"):
         sums.span(layers)
 
 
@@ -495,7 +495,7 @@ def test_a_file_holds_one_triangle_of_g(data: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize("label", [b"cat", np.datetime64("2024-05-01", "s")])
 def test_labels_that_no_file_can_hold_are_named(label: Any, tmp_path: Path) -> None:
     sums = taught(np.ones((1, 2)), np.array([label]))
-    with pytest.raises(InputError, match=r"Cannot save the label .*: labels in files are text or numbers"):
+    with pytest.raises(InputError, match=r"Cannot save the label .*: labels in files are strings or numbers"):
         sums.save(tmp_path / "s.layup")
     assert not list(tmp_path.iterdir())
 
@@ -557,7 +557,7 @@ def test_when_batches_are_added_to_g_changes_nothing_but_rounding(
     for size in sizes:
         for sums in (now_and_then, joint):
             batch = sums.empty()
-            for i in range(start, start + size):  # the last batch of a long lesson may wait
+            for i in range(start, start + size):  # the last chunk of a long batch may wait
                 batch.update(x[i : i + 1], y[i : i + 1])
             sums.add(batch)
         joint.state()
@@ -690,7 +690,7 @@ def state_of_three_classes() -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 FORGERIES: dict[str, tuple[str, Any]] = {
-    "two layers of one name": ("one name", lambda h, a: h["layers"][1].__setitem__(0, "a")),
+    "two layers of one name": ("have the same name", lambda h, a: h["layers"][1].__setitem__(0, "a")),
     "a label too many": ("4 labels but 3 counts", lambda h, a: h["labels"].append("zebra")),
     "labels out of order": ("labels", lambda h, a: h["labels"].reverse()),
     "a label twice": ("labels", lambda h, a: h["labels"].__setitem__(1, h["labels"][0])),
@@ -701,7 +701,7 @@ FORGERIES: dict[str, tuple[str, Any]] = {
     "a count of nothing": ("counts", lambda h, a: h["counts"].__setitem__(0, 0)),
     "no array": ("no array 'gram'", lambda h, a: a.pop("gram")),
     "whole numbers": ("int64 of shape", lambda h, a: a.update(gram=a["gram"].astype(np.int64))),
-    "another shape": ("not of floats in shape", lambda h, a: a.update(prototypes=a["prototypes"][:, 1:])),
+    "another shape": ("not floats of shape", lambda h, a: a.update(prototypes=a["prototypes"][:, 1:])),
     "two types": ("different types", lambda h, a: a.update(gram=a["gram"].astype(np.float32))),
     "no number": ("'gram' holds NaN", lambda h, a: a["gram"].__setitem__(3, np.nan)),
     "an endless number": ("'prototypes' holds NaN or inf", lambda h, a: a["prototypes"].fill(np.inf)),

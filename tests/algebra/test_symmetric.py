@@ -121,13 +121,13 @@ def test_packing_is_bit_exact(dim: int, seed: int) -> None:
 
 @pytest.mark.parametrize("shape", [(3,), (2, 3), (2, 2, 2)])
 def test_only_square_matrices_have_a_triangle(shape: tuple[int, ...]) -> None:
-    with pytest.raises(InputError, match="give a square matrix"):
+    with pytest.raises(InputError, match="Give a square matrix"):
         Triangle.of(np.zeros(shape))
 
 
 def test_packed_values_of_the_wrong_number_are_refused() -> None:
     with pytest.raises(
-        InputError, match=r"shape \(5,\) are no triangle of a 3 × 3 matrix, which has 6 values"
+        InputError, match=r"shape \(5,\) are not a triangle of a 3 × 3 matrix, which has 6 values"
     ):
         Triangle.from_packed(np.zeros(5), 3)
 

@@ -1,4 +1,4 @@
-"""Searches take threads of one torch thread each; nobody else notices."""
+"""Searches use threads of one torch thread each; other threads do not change."""
 
 from __future__ import annotations
 

@@ -373,7 +373,9 @@ def test_too_many_layers_name_the_depth(bundled: Backbone) -> None:
         "k = 20 asks for more layers than 'bundled' has: it has 17 (blocks.0.0 … head). "
         "Use k between 1 and 17."
     )
-    with pytest.raises(InputError, match=r"k = 0 is no number of layers for 'bundled': .* between 1 and 17"):
+    with pytest.raises(
+        InputError, match=r"k = 0 is not a number of layers for 'bundled': .* between 1 and 17"
+    ):
         bundled.last(0)
 
 
@@ -527,7 +529,7 @@ def test_from_module_refuses_what_it_cannot_read() -> None:
         def forward(self, batch: Tensor) -> Any:
             return self[0](batch)
 
-    with pytest.raises(InputError, match="Layer '1' of 'Idle' takes no part"):
+    with pytest.raises(InputError, match="Layer '1' of 'Idle' is not used in the forward pass"):
         small_backbone(module=Idle(nn.Conv2d(3, 3, 1), nn.ReLU()), layers=["0", "1"])
     with pytest.raises(InputError, match=r"gives shape \(12, 1\)"):
         small_backbone(
@@ -898,7 +900,7 @@ def test_without_transformers_the_extra_is_named(monkeypatch: pytest.MonkeyPatch
         load_backbone("hf:anything")
 
 
-# ---------------------------------------------------------------- torchvision beside another torch
+# ---------------------------------------------------------------- torchvision next to another torch
 
 
 def test_compat_works_before_and_after_a_failed_import() -> None:

@@ -137,7 +137,7 @@ def test_a_folded_network_has_no_norm_left_and_the_given_one_all():
 def test_folded_weights_are_as_exact_as_float32_can_be(affine, bias):
     torch.manual_seed(0)
     convolution, norm = nn.Conv2d(3, 64, 3, bias=bias), nn.BatchNorm2d(64, affine=affine)
-    norm.running_mean.normal_(0, 1e3)  # large beside what is left of it
+    norm.running_mean.normal_(0, 1e3)  # large compared to what is left of it
     norm.running_var.uniform_(1e-6, 1e3)
     if affine:
         nn.init.normal_(norm.weight)
@@ -172,7 +172,7 @@ def test_only_what_serves_nothing_else_is_folded():
 
 
 class Hidden(nn.Module):
-    """Needs what a convolution gives before the norm as well, where nobody sees it."""
+    """Also needs the output of a convolution before the norm, where hooks do not see it."""
 
     def __init__(self):
         super().__init__()
@@ -188,7 +188,7 @@ def test_an_engine_that_gives_something_else_is_refused():
     backbone = Backbone.from_module(
         Hidden(), ["norm"], Preprocessing((8, 8), (8, 8), "squash"), device="cpu"
     ).with_engine("folded")
-    with pytest.raises(InputError, match=r"'folded' does not give what 'Hidden' gives.*Use 'eager'"):
+    with pytest.raises(InputError, match=r"'folded' computes 'Hidden' wrongly.*Use 'eager'"):
         backbone(batch_for(backbone))
 
 

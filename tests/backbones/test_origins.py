@@ -29,10 +29,10 @@ TINY = "test_vit.r160_in1k"
 
 @pytest.fixture
 def offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Whoever asks for another machine fails, and nothing was downloaded before."""
+    """Connecting to another machine fails, and nothing was downloaded before."""
 
     def refuse(*_: object, **__: object) -> None:
-        raise AssertionError("a connection was asked for")
+        raise AssertionError("a connection was opened")
 
     monkeypatch.setattr(socket.socket, "connect", refuse)
     monkeypatch.setattr(socket, "getaddrinfo", refuse)
@@ -67,7 +67,7 @@ def asking_for(model: Path, **spec: Any) -> Path:
 
 
 def test_a_path_in_a_file_is_not_opened(model: Path, tmp_path: Path) -> None:
-    """Not even looked at: to open a pipe would wait for ever."""
+    """Not even opened: opening a pipe would wait without end."""
     os.mkfifo(tmp_path / "pipe")
     asking_for(model, weights=str(tmp_path / "pipe"))
     loaded = load(model, cache=False)

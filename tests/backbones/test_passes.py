@@ -1,4 +1,4 @@
-"""Passes are counted by whoever reads, and by nobody else."""
+"""Passes are counted by the backbone that reads, and by no other."""
 
 from __future__ import annotations
 

@@ -480,7 +480,7 @@ def bad_photos(folder):
     ):
         (folder / kind / "cats").mkdir(parents=True)
         (folder / kind / "cats" / "a.jpg").write_bytes(content)
-        yield kind, ["no usable image among the 1", "a.jpg"]
+        yield kind, ["None of the 1 given images can be used", "a.jpg"]
 
 
 def test_photos_that_cannot_be_learned(here, refused):
@@ -1069,7 +1069,7 @@ def test_tuning_that_cannot_be_done(here, refused, options, says):
 
 def test_one_class_cannot_be_tuned_to(here, refused):
     write_photos(here / "one", {0: 4})
-    refused("learn", "one", "--to", "n.layup", *NANO, *BRIEF, says=["one class alone ('digit 0')"])
+    refused("learn", "one", "--to", "n.layup", *NANO, *BRIEF, says=["a single class ('digit 0')"])
 
 
 def test_a_model_that_has_learned_cannot_be_tuned(here, refused):

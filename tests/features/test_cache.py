@@ -409,7 +409,7 @@ def test_a_folder_that_cannot_be_made(tmp_path, caplog):
         cache.put_many("net", digests(1), vectors(1))
         assert cache.delete_many(None, digests(1)) == 0
         assert cache.stats().entries == cache.clear() == 0
-    assert "Going on without" in caplog.records[0].getMessage()
+    assert "Continuing without" in caplog.records[0].getMessage()
     assert str(cache.path) in caplog.text
 
 
@@ -419,7 +419,7 @@ def test_only_one_warning_for_many_writes(tmp_path, caplog):
     for _ in range(3):
         cache.put_many("net", digests(1), vectors(1))
         cache.get_many("net", digests(1))
-    assert warned(caplog, "Going on without")
+    assert warned(caplog, "Continuing without")
 
 
 def test_a_folder_in_the_place_of_the_file(tmp_path, caplog):
@@ -427,7 +427,7 @@ def test_a_folder_in_the_place_of_the_file(tmp_path, caplog):
     cache = FeatureCache(tmp_path)
     cache.put_many("net", digests(1), vectors(1))
     assert cache.get_many("net", digests(1)) == {}
-    assert warned(caplog, "Going on without")
+    assert warned(caplog, "Continuing without")
     caplog.clear()
     assert cache.clear() == 0
     assert warned(caplog, "was not cleared")
@@ -435,7 +435,7 @@ def test_a_folder_in_the_place_of_the_file(tmp_path, caplog):
 
 @pytest.mark.parametrize(("free", "left"), [(1000, [1]), (10**12, [])])
 def test_a_full_disk(cache, monkeypatch, caplog, free, left):
-    """SQLite may also say so of a damaged table, though the disk is not full: then all is begun anew."""
+    """SQLite may also say so of a damaged table, though the disk is not full: then the cache starts anew."""
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
     cache.put_many("net", digests(1), vectors(1, 1000))
     original = FeatureCache._connected

@@ -38,7 +38,7 @@ def plain_loop(backbone, images):
 
 
 def assert_close(rows, expected):
-    """Equal but for float32: another batch size is another order of additions."""
+    """Equal up to float32 rounding: another batch size is another order of additions."""
     assert rows.shape == expected.shape
     assert rows.dtype == np.float32
     np.testing.assert_allclose(rows, expected, rtol=1e-3, atol=1e-4 * np.abs(expected).max())

@@ -1,4 +1,4 @@
-"""Many images are read in order, whoever reads them; whoever is killed or stops, nobody is left behind."""
+"""Many images are read in order, by any number of processes; none is left when one is killed or stops."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from layup.features.reader import AHEAD, FEW, BadImage, in_batches, read_ahead, 
 from layup.images import open_image
 from photos import crops
 
-PATHS = ("a.jpg",)  # which nobody opens
+PATHS = ("a.jpg",)  # not opened
 BATCHES = [[index] for index in range(60)]
 
 
@@ -116,7 +116,7 @@ if __name__ == "__main__":
 
 @pytest.mark.parametrize("way", ["spawn", "forkserver"])
 def test_processes_begin_in_every_way_that_python_has(way, tmp_path):
-    """Some systems fork none; and Python does so only when asked, from 3.14 on."""
+    """Some systems cannot fork; and Python does so only on request, from 3.14 on."""
     (tmp_path / "script.py").write_text(BEGUN)
     done = subprocess.run(
         [sys.executable, tmp_path / "script.py", way],
@@ -256,7 +256,7 @@ def test_an_error_that_cannot_be_sent_is_told():
         list(read_ahead(PATHS, fail, BATCHES, 1))
 
 
-# Nobody is left behind
+# No process is left behind
 
 
 @pytest.mark.parametrize("size", [10, 5_000_000])
@@ -315,7 +315,7 @@ def test_no_process_outlives_the_one_that_began(size, end):
 
 
 def running(pid):
-    """Whether there is such a process, and it is more than a name that nobody has asked after."""
+    """Whether there is such a process, and it is not a zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:

@@ -96,7 +96,7 @@ def test_layers_that_a_network_does_not_have_are_refused(spec: FeatureSpec, nano
 
 @pytest.mark.parametrize("width", [0, -3, 2.5, "10"])
 def test_impossible_widths_are_refused(width: Any, nano: Backbone) -> None:
-    with pytest.raises(InputError, match=r"no width of a random projection. Use a whole number ≥ 1"):
+    with pytest.raises(InputError, match=r"is impossible for a random projection. Use a whole number ≥ 1"):
         replace(Projected(Embedding()), width=width).resolved(nano)
 
 
@@ -105,7 +105,7 @@ def test_impossible_widths_are_refused(width: Any, nano: Backbone) -> None:
     [
         ([], "features is"),
         ({}, r"features\.kind is None"),
-        ({"kind": "oracle"}, r"features\.kind is 'oracle', and not one of"),
+        ({"kind": "oracle"}, r"features\.kind is 'oracle', not one of"),
         ({"kind": ["last layers"]}, r"features\.kind"),
         ({"kind": "last layers"}, "no field 'k'"),
         ({"kind": "last layers", "k": None}, r"features\.k is None"),

@@ -279,7 +279,7 @@ def test_files_that_cannot_be_read(tmp_path):
 def test_no_permission(tmp_path, monkeypatch):
     path = saved(tmp_path, smooth(), "secret.png")
 
-    def denied(*_):  # whoever tests as root may read everything
+    def denied(*_):  # root may read everything
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(Path, "open", denied)

@@ -137,7 +137,7 @@ def test_a_folder_that_cannot_be_read_is_listed_as_what_cannot_be_opened(tmp_pat
     closed = {str(tmp_path / "beagle/secret"), str(tmp_path / "tabby")}
     scandir = os.scandir
 
-    def denied(path):  # whoever tests as root may read everything
+    def denied(path):  # root may read everything
         if str(path) in closed:
             raise PermissionError(13, "Permission denied")
         return scandir(path)

@@ -67,7 +67,7 @@ def nano():
 
 @pytest.fixture
 def make(nano):
-    """LayUP models that are made, and answer, in a moment."""
+    """LayUP models that are made, and predict, in a moment."""
 
     def made(*batches, lam=1.0, **settings):
         model = LayUP(nano, **{"k": K, **settings}, lam=lam)
@@ -80,7 +80,7 @@ def make(nano):
 
 @pytest.fixture
 def no_network(monkeypatch):
-    """Whoever loads a backbone fails."""
+    """Loading a backbone fails."""
 
     def refuse(*_args, **_kwargs):
         raise AssertionError("a backbone was loaded")
@@ -208,7 +208,7 @@ def test_nearest_means_by_euclidean_distance(nano, kind, tmp_path):
 
 
 def test_it_learns_something(nano):
-    """Else everything above could hold of a model that answers at random."""
+    """Otherwise everything above could hold for a model that predicts at random."""
     model = LayUP(nano)
     model.learn(*batch(dict.fromkeys(range(4), 15)))
     images, labels = batch(dict.fromkeys(range(4), 10), start=80)
@@ -294,7 +294,7 @@ def test_only_seen_classes_are_predictions(make):
     assert model.scores(TEST[0]).shape == (len(TEST[0]), 2)
 
 
-def test_nothing_asked_nothing_predictioned(make):
+def test_no_images_no_predictions(make):
     assert make(FIRST).predict([]).shape == (0,)
     assert make(FIRST).scores([]).shape == (0, 2)
 
@@ -434,14 +434,14 @@ def test_a_refused_configuration_changes_nothing(make, lam):
 def test_labels_are_texts(make, labels):
     model = make(FIRST)
     before = snapshot(model)
-    with pytest.raises(InputError, match="Labels are texts"):
+    with pytest.raises(InputError, match="Labels must be non-empty strings"):
         model.learn(digits(0, 2), labels)
     assert_unchanged(model, before)
 
 
 @pytest.mark.parametrize("label", ["cat", np.array("cat"), 3, None])
 def test_one_label_is_not_a_list_of_labels(make, label):
-    with pytest.raises(InputError, match=r"Give a list of labels, one for each image, not (.*cat|3|None)"):
+    with pytest.raises(InputError, match=r"Give a list of labels, one per image, not (.*cat|3|None)"):
         make().learn(digits(0, 3), label)
 
 
@@ -481,7 +481,7 @@ def test_one_image_is_not_a_list_of_images(make, tmp_path):
 
 
 class Series:
-    """Rows picked from a table, as pandas has them: numbers in brackets are names of rows, not places."""
+    """Rows picked from a table, as pandas has them: numbers in brackets are names of rows, not indices."""
 
     def __init__(self, values):
         self.values = dict(zip(range(7, 1000, 5), values, strict=False))
@@ -498,7 +498,7 @@ class Series:
 
 
 class Lazy:
-    """Images that are made when asked for, as PyTorch's datasets are."""
+    """Images that are made when they are read, like PyTorch's datasets."""
 
     def __init__(self, values):
         self.values, self.asked = values, 0
@@ -538,7 +538,7 @@ def test_images_that_are_made_when_asked_for_are_not_all_held(make):
 def test_what_has_no_order_is_refused(make, unordered):
     model = make(FIRST)
     for images, labels in ((unordered, ["cat"]), (["a.png"], unordered)):
-        with pytest.raises(InputError, match=rf"no {type(unordered).__name__}.*order"):
+        with pytest.raises(InputError, match=rf"not a {type(unordered).__name__}.*order"):
             model.learn(images, labels)
     with pytest.raises(InputError, match="order"):
         model.predict(unordered)
@@ -612,11 +612,11 @@ def test_labels_command_no_terminal(make, label):
 def test_no_usable_image(make, tmp_path):
     model = make(FIRST)
     before = snapshot(model)
-    with pytest.raises(InputError, match="no usable image among the 0"):
+    with pytest.raises(InputError, match="None of the 0 given images can be used"):
         model.learn([], [])
-    with pytest.raises(InputError, match=r"no usable image among the 2.*no such file"):
+    with pytest.raises(InputError, match=r"None of the 2 given images can be used.*no such file"):
         model.learn([tmp_path / "a.jpg", tmp_path / "b.jpg"], ["a", "b"])
-    with pytest.raises(InputError, match="no usable image"):
+    with pytest.raises(InputError, match="None of the 1 given images can be used"):
         model.forget([tmp_path / "a.jpg"], [name(0)])
     assert_unchanged(model, before)
 
@@ -858,17 +858,17 @@ def test_a_wrong_base_is_refused(make, family):
     base, left, right = family
     before = snapshot(left)
     for wrong in (make(SECOND), left, right):
-        with pytest.raises(MismatchError, match="base must hold just the batches that both"):
+        with pytest.raises(MismatchError, match=r"base must hold exactly the \d+ batches that both"):
             left.merge(right, wrong)
         assert_unchanged(left, before)
     stranger = make(batch({8: 2}))
-    with pytest.raises(MismatchError, match="0 in all"):
+    with pytest.raises(MismatchError, match="exactly the 0 batches"):
         left.merge(stranger, base)
     assert_unchanged(left, before)
 
 
 def test_the_same_batch_is_known_again_on_another_machine(make, family):
-    """Lessons are known by their images and labels, in whatever order: so a base can be made anew."""
+    """Batches are known by their images and labels, in any order: so a base can be made again."""
     base, left, right = family
     again = make((FIRST[0][::-1], FIRST[1][::-1]))
     assert again.batches == base.batches
@@ -888,12 +888,12 @@ def test_a_batch_learned_twice_is_two_batches(make):
 
 
 def test_both_forgot_the_same_images(make, family):
-    """In one lesson: then a base that forgot them too is the way; in different ones: there is none."""
+    """In one batch: then a base that forgot them too can be used; in different ones: no base can."""
     base, left, right = family
     gone = FIRST[0][:2], FIRST[1][:2]
     for model in (left, right):
         model.forget(*gone)
-    with pytest.raises(MismatchError, match="base must hold just"):
+    with pytest.raises(MismatchError, match="base must hold exactly"):
         left.merge(right, base)
     base.forget(*gone)
     rest = (FIRST[0][2:], FIRST[1][2:])
@@ -905,7 +905,7 @@ def test_overlapping_forgettings_cannot_be_merged(make):
     left.forget(FIRST[0][:6], FIRST[1][:6])
     right.forget(FIRST[0][:5], FIRST[1][:5])
     before = snapshot(left)
-    with pytest.raises(MismatchError, match="Merge first, and forget then"):
+    with pytest.raises(MismatchError, match="Merge first, then forget"):
         left.merge(right, base)
     assert_unchanged(left, before)
 
@@ -1306,7 +1306,7 @@ def test_a_wish_for_an_adapter_is_saved_before_anything_is_learned(tmp_path):
 def test_a_first_session_that_fails_leaves_the_model_as_it_was(nano, make):
     one_class = batch({0: 5})
     model = make(adapter=BRIEF)
-    with pytest.raises(InputError, match="one class alone"):
+    with pytest.raises(InputError, match="a single class"):
         model.learn(*one_class)
     assert not model.network.adapted
     diverging = make(adapter=FirstSession("lora", learning_rate=1e30))
@@ -1349,7 +1349,7 @@ def test_a_backbone_that_was_tuned_is_not_tuned_again(nano):
 def test_a_model_that_is_yet_to_be_tuned_cannot_be_merged(make):
     due = make(adapter=BRIEF)
     for one, other in ((due, make(FIRST)), (make(FIRST), due)):
-        with pytest.raises(InputError, match="cannot be merged before its first batch"):
+        with pytest.raises(InputError, match="cannot be merged before it has learned its first batch"):
             one.merge(other)
 
 
@@ -1357,7 +1357,7 @@ def test_a_model_that_is_yet_to_be_tuned_cannot_be_merged(make):
 
 
 class Unread:
-    """Images that nobody may look at."""
+    """Images that must not be read."""
 
     def __init__(self, count):
         self.count = count
@@ -1386,7 +1386,7 @@ def test_a_batch_that_would_not_fit_is_refused_before_an_image_is_read(nano, set
 
 def test_what_cannot_be_chosen_is_not_advised(nano, monkeypatch):
     monkeypatch.setattr(memory, "available", lambda: 1000)
-    with pytest.raises(NotEnoughMemoryError, match="Use a machine that has more") as caught:
+    with pytest.raises(NotEnoughMemoryError, match="Use a machine with more memory") as caught:
         NMC(nano).learn(Unread(9), ["a"] * 9)
     assert "k =" not in str(caught.value)
 

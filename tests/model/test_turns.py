@@ -42,7 +42,7 @@ class Slow:
 
 
 def in_threads(*works: Callable[[], object]) -> list[object]:
-    """Let all begin at once."""
+    """Let all begin at the same time."""
     barrier = threading.Barrier(len(works))
     done: list[Future[object]] = [Future() for _ in works]
 
@@ -54,7 +54,7 @@ def in_threads(*works: Callable[[], object]) -> list[object]:
             future.set_exception(error)
 
     for each in zip(works, done, strict=True):
-        # Those that wait for each other for ever must not keep the tests from ending.
+        # A deadlock must not keep the tests from ending.
         threading.Thread(target=begin, args=each, daemon=True).start()
     return [future.result(timeout=60) for future in done]
 
@@ -135,7 +135,7 @@ def test_predicting_and_saving_beside_learning(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("often")
 def test_merging_beside_learning_in_both_directions(tmp_path: Path) -> None:
-    """One model learns, others are added to it, and it is added to others: all lessons of three images."""
+    """One model learns, others are added to it, and it is added to others: all batches of three images."""
     nano, cache = load_backbone("vit-nano"), FeatureCache(tmp_path)
     batches = [batch({digit: 3}, start=3 * i) for digit in range(5) for i in range(10)]
 
@@ -156,4 +156,4 @@ def test_merging_beside_learning_in_both_directions(tmp_path: Path) -> None:
     )
     assert one.statistics_.total == 3 * 30
     for model in (one, *(taker for part in takers for taker in part)):
-        assert model.statistics_.total == 3 * len(model.batches)  # all of a lesson, or nothing
+        assert model.statistics_.total == 3 * len(model.batches)  # all of a batch, or nothing

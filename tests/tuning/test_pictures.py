@@ -1,4 +1,4 @@
-"""Pictures are the same whoever prepares them, in whatever order."""
+"""Pictures are the same for any number of processes, in any order."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def varied(images=IMAGES, seeds=(0, 1)):
 
 
 def by_place(pictures, places, size, workers=0):
-    """The pixels of each place."""
+    """The pixels by index."""
     found = torch.cat([pixels for pixels, _ in pictures.batches(places, size, workers)])
     return dict(zip(places, found, strict=True))
 

@@ -336,7 +336,7 @@ def test_a_forged_checkpoint_is_refused_in_a_sentence(forge, checkpoint):
     forge(header, arrays)
     storage.write(checkpoint.path, "line", header, arrays)
     line = Line()
-    says = r"^'.*line' is no checkpoint of a line, or is damaged\. Draw another\.$"
+    says = r"^'.*line' is not a checkpoint of a line, or is damaged\. Draw another\.$"
     with pytest.raises(DamagedFileError, match=says):
         trained(line, checkpoint)
     assert line.taken == []

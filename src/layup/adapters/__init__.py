@@ -1,4 +1,4 @@
-"""Adapters: small sets of parameters that the first session tunes inside a frozen backbone, a file each."""
+"""Adapters: small sets of parameters that the first session tunes inside a frozen backbone."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ for _adapter in (AdaptFormer, SSF, VPT, LoRA, Full):
 
 
 def adapter_from(values: Mapping[str, Any]) -> Adapter:
-    """The adapter of this name and these settings: the inverse of `to_dict`.
+    """The adapter with this name and these settings: the inverse of `to_dict`.
 
-    Such values come from files, and a file loads no plug-in: one is known here once it was asked for by name.
+    Such values come from files, and a file must not load a plug-in: the user has to load it by name first.
 
     >>> adapter_from({"name": "vpt", "tokens": 10})
     VPT(tokens=10, depth='deep', start='uniform')
@@ -38,8 +38,8 @@ def adapter_from(values: Mapping[str, Any]) -> Adapter:
     name = settings.pop("name")
     if not ADAPTERS.is_loaded(name) and (package := ADAPTERS.packages.get(name)):
         raise ConsentError(
-            f"The adapter {name!r} is of the installed package {package!r}, which no file may load. If you "
-            f"know where the file comes from, load it first: layup.adapters.ADAPTERS[{name!r}].",
+            f"The adapter {name!r} comes from the installed package {package!r}, which no file may load. If "
+            f"you know where the file comes from, load it first: layup.adapters.ADAPTERS[{name!r}].",
             about="allow_backbone",
         )
     make = ADAPTERS[name]
@@ -56,7 +56,7 @@ def adapter_from(values: Mapping[str, Any]) -> Adapter:
 
 
 def reattached(base: Backbone, values: Mapping[str, Any], state: Mapping[str, Tensor]) -> AdaptedBackbone:
-    """The backbone with the same adapter in it as once: from what `to_dict` and `state` gave."""
+    """The backbone with a saved adapter in it: from what `to_dict` and `state` returned."""
     adapted = AdaptedBackbone(
         base,
         adapter_from(values["adapter"]),
@@ -68,7 +68,7 @@ def reattached(base: Backbone, values: Mapping[str, Any], state: Mapping[str, Te
 
 
 def usual_adapter(network: nn.Module) -> str:
-    """The name of the adapter that a network gets if nothing is said: depends on what it is made of.
+    """The name of the default adapter for a network, by its architecture.
 
     >>> from layup.backbones import load_backbone
     >>> usual_adapter(load_backbone("vit-nano").network), usual_adapter(load_backbone("bundled").network)

@@ -16,10 +16,10 @@ from layup.errors import InputError, MismatchError
 
 
 class AdaptedBackbone(Backbone):
-    """A backbone whose network was given an adapter; otherwise it is read as it was before.
+    """A backbone with an adapter in its network; it is read in the same way.
 
-    The network is a new tree of modules around the very weights of the given backbone, which stays as it is
-    and can go on being used: only what is tuned is held twice.
+    The network is a new tree of modules around the same weights as the given backbone, which stays as it is
+    and can still be used: only what is tuned is held twice.
 
     >>> from layup.adapters import AdaptFormer
     >>> from layup.backbones import load_backbone
@@ -35,13 +35,13 @@ class AdaptedBackbone(Backbone):
     Args:
         base: the backbone to adapt.
         adapter: what to put into it.
-        seed: decides the first values of what is put in.
-        preprocessing: how images are made ready, if otherwise than for the given one.
+        seed: decides the initial values of the adapter.
+        preprocessing: how images are prepared, if not as for the given one.
 
     Attributes:
         base: the backbone that was adapted.
         adapter: what was put into it.
-        record: how that was tuned, as plain JSON values; nothing here depends on it.
+        record: how it was tuned, as plain JSON values; nothing here depends on it.
     """
 
     adapter: Adapter
@@ -66,7 +66,7 @@ class AdaptedBackbone(Backbone):
         copied = around_same_weights if adapter.shares_weights else deepcopy
         self.network = copied(base.network)
         modules = set(self.network.modules())
-        with torch.random.fork_rng(devices=[]):  # whoever else draws numbers is not disturbed
+        with torch.random.fork_rng(devices=[]):  # the caller's random numbers stay the same
             torch.default_generator.manual_seed(seed)
             adapter.attach(self.network)
         self._added = [module for module in self.network.modules() if module not in modules]
@@ -98,7 +98,7 @@ class AdaptedBackbone(Backbone):
         return sum(value.numel() for value in self.state().values())
 
     def train(self, mode: bool = True) -> None:
-        """Let what was put in learn, dropout included, or freeze it.
+        """Let the adapter learn, dropout included, or freeze it.
 
         The network's own modules stay in eval mode: batch norms keep their statistics.
         """
@@ -113,7 +113,7 @@ class AdaptedBackbone(Backbone):
         return {name: self.network.get_parameter(name) for name in self._tuned}
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Take over the values of tuned tensors from elsewhere."""
+        """Load values for the tuned tensors."""
         wanted = {name: tuple(value.shape) for name, value in self.state().items()}
         given = {name: tuple(value.shape) for name, value in state.items()}
         if given != wanted:
@@ -131,7 +131,7 @@ class AdaptedBackbone(Backbone):
         return f"Adapted{super().__repr__()[:-1]}, {self.adapter.name})"
 
     def to_dict(self) -> dict[str, Any]:
-        """All but the tuned tensors, as plain JSON values; `reattached` is the inverse."""
+        """Everything except the tuned tensors, as plain JSON values; `reattached` is the inverse."""
         return {
             "adapter": self.adapter.to_dict(),
             "preprocessing": self.preprocessing.to_dict(),

@@ -1,4 +1,4 @@
-"""What all adapters share: a few plain settings, and a way into a network."""
+"""The base of all adapters: a few plain settings, and how they are attached to a network."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from layup.errors import InputError
 class Adapter(ABC):
     """A small set of parameters that is tuned in the first session, and how it is put into a network.
 
-    Only the settings live here. `attach` makes the parameters, which from then on belong to the network.
+    Only the settings are here. `attach` makes the parameters, which from then on belong to the network.
     """
 
     name: ClassVar[str]
     shares_weights: ClassVar[bool] = True
-    """The network's own weights stay as they are, so that one copy of them serves with and without."""
+    """Whether the network's own weights stay as they are, so that both networks share one copy."""
 
     @abstractmethod
     def attach(self, network: nn.Module) -> None:
-        """Wrap modules of a frozen network, in place, so that only what is to be tuned wants gradients.
+        """Wrap modules of a frozen network, in place, so that only what is to be tuned requires gradients.
 
-        A network that it cannot be attached to raises an InputError which says why, and what can be.
+        Raises an InputError for a network that it cannot be attached to: why not, and what to use instead.
         """
 
     @property
     def lr_multiplier(self) -> float:
-        """What is tuned learns at this multiple of the head's learning rate."""
+        """The tuned values learn at this multiple of the head's learning rate."""
         return 1.0
 
     def to_dict(self) -> dict[str, Any]:
@@ -41,13 +41,13 @@ class Adapter(ABC):
 
 
 def replace_module(network: nn.Module, name: str, module: nn.Module) -> None:
-    """Put another module in the place of that name."""
+    """Replace the module of that name."""
     parent, _, leaf = name.rpartition(".")
     setattr(network.get_submodule(parent), leaf, module)
 
 
 def require_positive(adapter: Adapter, **settings: float) -> None:
-    """Refuse settings that are no positive numbers, or, where whole ones are meant, no whole numbers."""
+    """Refuse settings that are not positive, or not whole where whole numbers are needed."""
     for name, value in settings.items():
         whole = isinstance(getattr(type(adapter), name), int)
         kind = "a whole number ≥ 1" if whole else "a number > 0"

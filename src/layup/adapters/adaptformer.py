@@ -1,4 +1,4 @@
-"""AdaptFormer (Chen et al., 2022): a narrow second MLP beside the MLP of every block."""
+"""AdaptFormer (Chen et al., 2022): a narrow second MLP next to the MLP of every block."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from layup.errors import InputError
 
 @dataclass(frozen=True)
 class AdaptFormer(Adapter):
-    """x' + MLP(norm(x')) + scale · up(dropout(ReLU(down(x')))), where x' is what attention leaves.
+    """x' + MLP(norm(x')) + scale · up(dropout(ReLU(down(x')))), where x' is the output of attention.
 
     `up` starts at zero, so that at first nothing changes. Tunes blocks × (2 · width · d + width + d) values.
 
@@ -40,7 +40,7 @@ class AdaptFormer(Adapter):
     dropout: float = 0.1
 
     def attach(self, network: nn.Module) -> None:
-        """Wrap the MLP of every block, with its norm and scale: the branch reads what comes before them."""
+        """Wrap the MLP of every block, with its norm and scale: the branch reads their input."""
         require_positive(self, width=self.width, scale=self.scale)
         if not 0 <= self.dropout < 1:
             raise InputError(
@@ -86,9 +86,9 @@ class Times(nn.Module):
 
 
 def _mlp_branch(block: Any, name: str) -> tuple[str, nn.Module]:
-    """All that a block does between two residual sums for its MLP, as one module, and the place to put it.
+    """What a block does between two residual sums for its MLP, as one module, and the name to put it under.
 
-    Norms and scales move from the block into that module, where they stay what they are.
+    Norms and scales move from the block into that module, unchanged.
     """
     if isinstance(block, Block):
         branch = nn.Sequential(block.norm2, block.mlp, block.ls2)

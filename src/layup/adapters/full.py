@@ -1,4 +1,4 @@
-"""Full fine-tuning: no adapter at all, every weight is tuned and stored."""
+"""Full fine-tuning: no adapter, every weight is tuned and stored."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from layup.adapters.adapter import Adapter, require_positive
 
 @dataclass(frozen=True)
 class Full(Adapter):
-    """All weights of the network, at a fraction of the learning rate; only the head gets all of it.
+    """All weights of the network, at a fraction of the learning rate; only the head gets the full rate.
 
-    A rate that lets a new head find its way in a few hundred steps would undo what the network has learned.
-    Batch norms keep the statistics that they came with.
+    A rate at which a new head learns in a few hundred steps would undo what the network has learned. Batch
+    norms keep their statistics.
 
     >>> from layup.adapters import AdaptedBackbone
     >>> from layup.backbones import load_backbone

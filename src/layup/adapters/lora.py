@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from layup.adapters.adapter import Adapter, replace_module, require_positive
 from layup.adapters.transformers import attention_of, blocks_of
 
-PROJECTIONS = ("qkv", "q_proj", "k_proj", "v_proj", "proj")  # fused or apart
+PROJECTIONS = ("qkv", "q_proj", "k_proj", "v_proj", "proj")  # fused or separate
 
 
 @dataclass(frozen=True)

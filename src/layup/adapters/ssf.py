@@ -1,4 +1,4 @@
-"""SSF (Lian et al., 2022): scale and shift what every operation gives."""
+"""SSF (Lian et al., 2022): scale and shift the output of every operation."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from layup.adapters.adapter import Adapter, replace_module
 from layup.adapters.transformers import blocks_of, called_projections, is_transformer, width_of
 from layup.errors import InputError
 
-SPREAD = 0.02  # of the first scales around one and of the first shifts around zero
+SPREAD = 0.02  # of the initial scales around one and of the initial shifts around zero
 
 
 @dataclass(frozen=True)
 class SSF(Adapter):
     """y ↦ scale ⊙ y + shift after patch embedding, norms, projections, MLP layers and the final norm.
 
-    Networks of other kinds get it after every convolution, linear layer and norm. Batch norms get none: in a
-    frozen network they scale and shift themselves, and the convolution before them has its own already.
+    Networks of other kinds get it after every convolution, linear layer and norm. Batch norms do not: in a
+    frozen network they scale and shift themselves, and the convolution before them has it already.
 
     >>> from layup.adapters import AdaptedBackbone
     >>> from layup.backbones import load_backbone
@@ -75,18 +75,18 @@ def _channels(module: nn.Module) -> tuple[int, bool]:
 
 
 def _is_norm(module: nn.Module) -> bool:
-    """A layer or group norm with weights, whatever library it is from."""
+    """A layer or group norm with weights, from any library."""
     named = "Norm" in type(module).__name__ and not isinstance(module, _BatchNorm)
     return named and isinstance(getattr(module, "weight", None), nn.Parameter)
 
 
 def _transformer_parts(network: nn.Module, final_norm: bool) -> Iterator[str]:
-    if isinstance(network.get_submodule("patch_embed.proj"), nn.Conv2d | nn.Linear):  # not all stems end so
+    if isinstance(network.get_submodule("patch_embed.proj"), nn.Conv2d | nn.Linear):  # or another stem
         yield "patch_embed.proj"
     for block_name, block in blocks_of(network, SSF.name):
         called_projections(getattr(block, "attn", None))
         for name, part in block.named_modules():
-            # Not the norms within attention, on single heads, nor those within the MLP.
+            # Not the norms within attention, on single heads, and not those within the MLP.
             within = not {"attn", "mlp"}.isdisjoint(name.split("."))
             own_norm = _is_norm(part) and not within and _channels(part)[0] == width_of(network)
             if isinstance(part, nn.Linear) or own_norm:

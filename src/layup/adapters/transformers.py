@@ -1,4 +1,4 @@
-"""What timm's plain vision transformers are made of, for the adapters that wrap their parts."""
+"""The parts of timm's plain vision transformers, for the adapters that wrap them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def is_transformer(network: nn.Module) -> bool:
 
 
 def has_reachable_mlps(network: nn.Module) -> bool:
-    """Whether it is one with a place beside the MLP of every block: BEiT's blocks scale theirs themselves."""
+    """Whether it is one whose MLPs can be wrapped: BEiT's blocks scale theirs themselves."""
     return is_transformer(network) and not isinstance(network, Beit)
 
 
@@ -56,10 +56,10 @@ def attention_of(block: nn.Module, name: str, adapter: str) -> nn.Module:
 
 
 def called_projections(attention: Any) -> None:
-    """Have the projections called like any module.
+    """Let the projections be called like any module.
 
-    EVA and BEiT otherwise reach past them for their weights, to add biases that they keep apart. Both ways
-    give the same values, to rounding.
+    EVA and BEiT otherwise use the weights directly, to add biases that they keep separately. Both ways give
+    the same values, up to rounding.
     """
     if hasattr(attention, "qkv_bias_separate"):
         attention.qkv_bias_separate = True

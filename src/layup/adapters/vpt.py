@@ -1,4 +1,4 @@
-"""VPT, visual prompt tuning (Jia et al., 2022): learned tokens beside those of the image."""
+"""VPT, visual prompt tuning (Jia et al., 2022): learned tokens in addition to those of the image."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ Start = Literal["uniform", "zero"]
 
 @dataclass(frozen=True)
 class VPT(Adapter):
-    """Prompts that every block attends to, and that no later step sees.
+    """Prompts that every block attends to, and that are removed from its output.
 
-    - `deep`: every block has prompts of its own, and what it makes of them is dropped;
-    - `shallow`: the first block has prompts, and what each block makes of them goes on to the next;
-    - `shared`: as deep, but one set serves all blocks (what the authors' released code does).
+    - `deep`: every block has its own prompts, and its output for them is dropped;
+    - `shallow`: the first block has prompts, and each block passes its output for them to the next;
+    - `shared`: like deep, but with one set for all blocks (what the authors' released code does).
 
     `start` is VPT's uniform initialisation, or zero, from which the tokens of a block get equal gradients
-    and so stay equal for ever.
+    and so stay equal.
 
     >>> from layup.adapters import AdaptedBackbone
     >>> from layup.backbones import load_backbone
@@ -68,7 +68,7 @@ class VPT(Adapter):
         prompts = torch.zeros(self.tokens, dim)
         if self.start == "uniform":
             projection: Any = network.get_submodule("patch_embed.proj")
-            weight = getattr(projection, "weight", None)  # none where a stem gives tokens as they are
+            weight = getattr(projection, "weight", None)  # None if a stem returns tokens as they are
             patch = dim if weight is None else weight[0].numel()  # values in a patch
             bound = math.sqrt(6 / (patch + dim))
             prompts.uniform_(-bound, bound)
@@ -76,10 +76,10 @@ class VPT(Adapter):
 
 
 class Prompted(nn.Module):
-    """A block with prompts in front of its tokens: its own, or those that the block before hands on.
+    """A block with prompts in front of its tokens: its own, or those from the block before.
 
-    What it gives has no prompts among the tokens, so that whoever reads it sees the image alone. Prompts
-    that go on to the next block travel beside the tokens, as a pair.
+    Its output has no prompts among the tokens, so that only the image is read. Prompts for the next block are
+    passed next to the tokens, as a pair.
     """
 
     def __init__(self, block: nn.Module, count: int, prompts: nn.Parameter | None, hands_on: bool) -> None:
@@ -104,13 +104,13 @@ class Prompted(nn.Module):
 
 
 def _make_room(block: Any, name: str, network: nn.Module, count: int) -> None:
-    """Have a block expect so many more tokens that have no place in the image."""
+    """Let a block expect `count` more tokens that have no position in the image."""
     attention: Any = getattr(block, "attn", None)
     by_index = getattr(attention, "relative_position_bias_table", None) is not None
     if by_index or getattr(network, "rel_pos_bias", None) is not None:
         raise InputError(
-            f"'vpt' cannot add tokens to {name!r}: its attention has a bias for every pair of places in the "
-            "image, and prompts have no place. Use 'lora', 'ssf' or 'full', or another backbone."
+            f"'vpt' cannot add tokens to {name!r}: its attention has a bias for every pair of positions in "
+            "the image, and prompts have no position. Use 'lora', 'ssf' or 'full', or another backbone."
         )
-    if hasattr(attention, "num_prefix_tokens"):  # the first so many get no rotary position
+    if hasattr(attention, "num_prefix_tokens"):  # these first tokens get no rotary position
         attention.num_prefix_tokens += count

@@ -1,4 +1,4 @@
-"""What is exact: sums, and what follows from them. No images, no files, no networks."""
+"""The exact part: sums, and what follows from them. No images, no files, no networks."""
 
 import lazy_loader
 

@@ -1,7 +1,7 @@
 """Ridge classifiers of several blocks of layers, all from one Gram matrix.
 
 The sums of some layers are a block of those of more layers, so one set of sums serves every block. Each has
-its own λ, searched on its own part: it is the ridge classifier that would have been learned of it alone.
+its own λ, searched on its own part: it is the ridge classifier that would have been learned from it alone.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from layup.algebra.statistics import Floats, GramStatistics, require_precision
 
 
 class BlocksClassifier(SumsClassifier):
-    """One ridge classifier for each block of layers, by the name of the block."""
+    """One ridge classifier per block of layers, by the name of the block."""
 
     lambdas_: dict[str, float]
     solved_: dict[str, tuple[float, Floats]]
@@ -43,7 +43,7 @@ class BlocksClassifier(SumsClassifier):
         return isinstance(self.lam, str) and self.lam == "search"
 
     def empty(self, layers: Mapping[str, int] | int) -> GramStatistics:
-        """Sums of these layers, to begin with, in the precision that is asked for."""
+        """Empty sums of these layers, in the chosen precision."""
         return GramStatistics(layers, self.precision)
 
     def adopt(
@@ -52,7 +52,7 @@ class BlocksClassifier(SumsClassifier):
         lambdas: Mapping[str, float] | None = None,
         weights: Mapping[str, Floats] | None = None,
     ) -> None:
-        """Go on from these sums; `lambdas` are what searches found for them, `weights` W, if at hand."""
+        """Continue from these sums; `lambdas` are what searches found for them, `weights` W, if known."""
         super().adopt(statistics)
         self.lambdas_ = {**getattr(self, "lambdas_", {}), **(lambdas or {})}
         self.solved_ = {block: (self.lambdas_[block], w) for block, w in (weights or {}).items()}
@@ -66,7 +66,7 @@ class BlocksClassifier(SumsClassifier):
         return {"lambdas": {block: self.solved(block)[0] for block in self.blocks}}
 
     def solved(self, block: str) -> tuple[float, Floats]:
-        """λ and the weights of a block. Its part of G is gone again afterwards."""
+        """λ and the weights of a block. Its part of G is not kept."""
         if block not in self.solved_:
             rule = self.lam
             if isinstance(rule, str):
@@ -92,14 +92,14 @@ class BlocksClassifier(SumsClassifier):
         }
 
     def nbytes_alone(self, block: str) -> int:
-        """What a classifier of this block alone would keep."""
+        """How many bytes a classifier of this block alone would keep."""
         sums = self.statistics_
         alone = GramStatistics({name: sums.layers[name] for name in self.blocks[block]}, sums.precision)
         prototypes = len(sums.labels) * alone.prototypes.itemsize * alone.dim
         return alone.nbytes + prototypes + int(sums.counts.nbytes)
 
     def search_values(self, width: int, classes: int, samples: int, known: int) -> int:
-        """Values that the search of λ holds."""
+        """How many values the search for λ holds."""
         return lambda_search.search_values(width, classes, samples, known) if self.needs_samples else 0
 
     def _restore(self, sums: Any, chosen: Mapping[str, Any]) -> None:
@@ -121,7 +121,7 @@ class BlocksClassifier(SumsClassifier):
 
 
 class AverageClassifier(BlocksClassifier):
-    """One ridge classifier for each layer; the score of a class is the mean of theirs."""
+    """One ridge classifier per layer; the score of a class is the mean of their scores."""
 
     kind = "average of ridges"
 
@@ -131,7 +131,7 @@ class AverageClassifier(BlocksClassifier):
         return {name: [name] for name in self.statistics_.layers}
 
     def solved_width(self, widths: Sequence[int]) -> int:
-        """That of the widest layer: each is solved by itself."""
+        """The width of the widest layer: each is solved by itself."""
         return max(widths)
 
     def _score(self, x: Floats) -> Floats:
@@ -139,7 +139,7 @@ class AverageClassifier(BlocksClassifier):
 
 
 class DepthsClassifier(BlocksClassifier):
-    """One ridge classifier for each of several numbers of last layers: it predicts as many, by block."""
+    """One ridge classifier for each of several numbers of last layers, with predictions for each."""
 
     kind = "ridge per depth"
 

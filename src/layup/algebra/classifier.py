@@ -1,4 +1,4 @@
-"""Classifiers on feature vectors that keep sums and no samples, with scikit-learn's conventions."""
+"""Classifiers on feature vectors that keep sums, not samples, with scikit-learn's conventions."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ from layup.registry import unknown_name
 from layup.schema import TRUTH, Rule
 
 FEW = 64
-"""Samples of a lesson that may be streamed: more are as well learned by solving once."""
+"""The largest batch (in samples) that is followed recursively: for more samples, one solve costs no more."""
 TURNS = 2
-"""How often a solution must have been outdated by a few samples: what streaming takes to begin pays then."""
+"""How often a few samples must have outdated a solution before starting the recursion pays off."""
 
 
 class SumsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """What classifiers made of sums share: `fit` is one `partial_fit`; only seen classes are predicted."""
+    """Base of the classifiers made of sums: `fit` is one `partial_fit`; only seen classes are predicted."""
 
     kind: ClassVar[str]
     """Its entry in `KINDS`, and what a file calls it."""
@@ -55,14 +55,14 @@ class SumsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self.partial_fit(X, y)
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: Sequence[Any] | None = None) -> Self:
-        """Learn one more lesson. New labels may come at any time; `classes` may declare some ahead."""
+        """Learn one more batch. New labels may come at any time; `classes` may declare some in advance."""
         first = not hasattr(self, "statistics_")
         x, labels = validate_data(self, X, y, reset=first)
-        with warnings.catch_warnings():  # a lesson of many classes with an image or two each is no regression
+        with warnings.catch_warnings():  # many classes of one or two images are not a regression
             warnings.simplefilter("ignore", UserWarning)
             check_classification_targets(labels)
         self.check()
-        # What cannot be learned must change nothing, not even how many values a sample has.
+        # A batch that cannot be learned must change nothing, not even the number of features.
         batch = self.empty(x.shape[1]) if first else self.statistics_.empty()
         batch.update(x, labels)
         declared = united(
@@ -76,13 +76,13 @@ class SumsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def absorb(self, batch: Any) -> None:
-        """Learn a lesson from its sums alone, for classifiers that need nothing else of it."""
-        # First, so that an interruption between the two leaves nothing that was solved of other sums.
+        """Learn a batch from its sums alone, for classifiers that do not need its samples."""
+        # First, so that an interruption between the two leaves no solution of other sums.
         self.adopt(self.statistics_)
         self.statistics_.add(batch)
 
     def revert(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Un-learn samples, as if they had never come. λ stays as it is."""
+        """Un-learn samples, as if they had never been learned. λ stays as it is."""
         check_is_fitted(self)
         self.statistics_.revert(*validate_data(self, X, y, reset=False))
         self.adopt(self.statistics_)
@@ -90,31 +90,31 @@ class SumsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def needs_samples(self) -> bool:
-        """Whether sums are not enough to learn a lesson: its samples are looked at once more."""
+        """Whether learning a batch needs its samples a second time, not only its sums."""
         return False
 
     @property
     def ready(self) -> bool:
-        """Whether all that the next prediction needs is there."""
+        """Whether the next prediction needs no solving."""
         return False
 
     def empty(self, layers: Mapping[str, int] | int) -> Any:
-        """Sums of these layers, to begin with."""
+        """Empty sums of these layers."""
         return KINDS[self.kind].sums(layers)
 
     def adopt(self, statistics: Any) -> None:
-        """Go on from these sums, which belong to this classifier from now on."""
+        """Continue from these sums, which belong to this classifier from now on."""
         self.check()
         self.statistics_ = statistics
         self.n_features_in_ = statistics.dim
         self.declared_ = getattr(self, "declared_", [])
 
     def adopt_merged(self, statistics: Any, other: Self) -> None:
-        """Go on from sums that include those of another classifier of the same kind."""
+        """Continue from sums that include those of another classifier of the same kind."""
         self.adopt(statistics)
 
     def with_parameters(self, **parameters: Any) -> Self:
-        """A classifier with other parameters that goes on from the same sums."""
+        """A classifier with other parameters that continues from the same sums."""
         for name in parameters:
             if name not in self.get_params():
                 raise unknown_name(f"parameter of a {self.kind} classifier", name, self.get_params())
@@ -135,15 +135,15 @@ class SumsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return {name: _plain(value, allowed[name]) for name, value in self.get_params(deep=False).items()}
 
     def chosen(self) -> dict[str, Any]:
-        """What it chose while it learned, beside the sums, as JSON."""
+        """What it chose while it learned, in addition to the sums, as JSON."""
         return {}
 
     def in_force(self) -> dict[str, Any]:
-        """What predictions depend on beside the sums, as JSON: λ, if there is one."""
+        """What predictions depend on in addition to the sums, as JSON: λ, if it has one."""
         return {}
 
     def state(self) -> tuple[dict[str, Any], ClassSums]:
-        """All that it is: plain values, and the sums."""
+        """Its whole state: plain values, and the sums."""
         return {
             "classifier": {"kind": self.kind, **self.parameters()},
             "chosen": self.chosen(),
@@ -151,7 +151,7 @@ class SumsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     @classmethod
     def from_state(cls, header: Mapping[str, Any], sums: ClassSums) -> Self:
-        """The classifier that `state` gave, whose header was checked (`KINDS` says how)."""
+        """The inverse of `state`. The header must have been checked (`KINDS` says how)."""
         made_with = {name: value for name, value in header["classifier"].items() if name != "kind"}
         classifier = cls(**made_with)
         classifier._restore(sums, header["chosen"])
@@ -160,14 +160,14 @@ class SumsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _restore(self, sums: Any, chosen: Mapping[str, Any]) -> None:
         self.adopt(sums)
 
-    # ---- what it takes
+    # ---- what it costs
 
     def solved_width(self, widths: Sequence[int]) -> int:
-        """The side of the largest matrix that is solved, of layers of these widths."""
+        """The side of the largest matrix that is solved, for layers of these widths."""
         return sum(widths)
 
     def search_values(self, width: int, classes: int, samples: int, known: int) -> int:
-        """Values that a search on so many samples holds, with `known` ones in the sums; 0 if none."""
+        """How many values a search on `samples` holds, with `known` samples in the sums; 0 without search."""
         return 0
 
     # ---- predicting
@@ -178,11 +178,11 @@ class SumsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return np.array(united(self.statistics_.labels, self.declared_))
 
     def scores(self, X: ArrayLike) -> Floats:
-        """One column for each of `classes_`, whatever their number; −∞ for a class not seen yet."""
+        """One column per class of `classes_`, also for two classes; −∞ for a class not seen yet."""
         check_is_fitted(self)
         x = validate_data(self, X, reset=False)
         if not self.statistics_.labels:
-            raise InputError("There is no class to predict: none was learned, or all were forgotten again.")
+            raise InputError("Cannot predict: no class was learned, or all classes were forgotten.")
         require_summable(x, self.statistics_.precision)
         classes = self.classes_
         scores = np.full((len(x), len(classes)), -np.inf)
@@ -190,12 +190,12 @@ class SumsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return scores
 
     def decision_function(self, X: ArrayLike) -> Floats:
-        """The scores; with two classes, as scikit-learn has it, the lead of the second over the first."""
+        """The scores; with two classes, as in scikit-learn, the second score minus the first."""
         scores = self.scores(X)
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """The label of the highest score; among equals the first in sorted order."""
+        """The label with the highest score; the first in sorted order if scores are equal."""
         best = self.scores(X).argmax(axis=1)
         return np.asarray(self.classes_[best])
 
@@ -203,20 +203,20 @@ class SumsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return hasattr(self, "statistics_")
 
     def check(self) -> None:
-        """Refuse impossible parameters: scikit-learn has this done when learning, not in `__init__`."""
+        """Refuse impossible parameters: in scikit-learn this is done when learning, not in `__init__`."""
         raise NotImplementedError
 
     def _learn(self, x: NDArray[Any], labels: NDArray[Any], batch: Any) -> None:
-        # All at once, so that an interruption leaves the sums as they were.
+        # The search comes first, so that an interruption leaves the sums as they were.
         found = self._search(x, labels, batch) if self.needs_samples else None
         self.absorb(batch)
         if found is not None:
             self.adopt(self.statistics_, *found)
 
     def _search(self, x: NDArray[Any], labels: NDArray[Any], batch: Any) -> tuple[Any, ...] | None:
-        """What a lesson that is about to be learned is searched for: what `adopt` takes beside the sums.
+        """Search on a batch that is about to be learned: what `adopt` takes in addition to the sums.
 
-        None if it is too small to be searched. Only asked for if `needs_samples`.
+        None if it is too small to be searched. Only called if `needs_samples`.
         """
         raise NotImplementedError
 
@@ -228,16 +228,17 @@ class RidgeClassifier(SumsClassifier):
     """LayUP's classifier: argmax over classes of Φᵀ (G + λI)⁻¹ c_y, without intercept.
 
     Args:
-        lam: how λ is chosen. "search": the paper's four-fold search on each lesson alone; "gcv": from the
-            sums by generalised cross-validation, so independent of the order of lessons; or a number ≥ 0,
+        lam: how λ is chosen. "search": the paper's four-fold search on each batch alone; "gcv": from the
+            sums by generalised cross-validation, so independent of the order of batches; or a number ≥ 0,
             where 0 means the minimum-norm solution.
-        balance: solve as if all classes had as many samples, from the same sums.
-        precision: of new sums and of solving with them. "float32" is there to do as others have done: it
-            halves the memory, and ruins the answers where λ is small and samples are fewer than dimensions.
+        balance: solve as if all classes had equally many samples, from the same sums.
+        precision: of new sums and of solving with them. "float32" is there to compare with other code: it
+            halves the memory, and ruins predictions where λ is small and samples are fewer than dimensions.
 
-    Learning costs d² operations a sample, and about two solves a lesson where λ is searched, see
-    `search_lambda`; the first prediction after a lesson costs one solve (d³/3; about 9 d³ with "gcv"). Where
-    lessons of a few samples and predictions take turns, a `Stream` takes over: then both cost 2 d² a sample.
+    Learning costs d² operations per sample, and about two solves per batch where λ is searched, see
+    `search_lambda`; the first prediction after a batch costs one solve (d³/3; about 9 d³ with "gcv"). Where
+    batches of a few samples and predictions alternate, `RecursiveLeastSquares` takes over: then both cost
+    2 d² per sample.
 
     >>> import numpy as np
     >>> X = np.array([[1.0, 0.1], [0.9, 0.0], [0.1, 1.0], [0.0, 0.8]])
@@ -265,23 +266,23 @@ class RidgeClassifier(SumsClassifier):
 
     @property
     def needs_samples(self) -> bool:
-        """Whether λ is searched on the samples of each lesson."""
+        """Whether λ is searched on the samples of each batch."""
         return isinstance(self.lam, str) and self.lam == "search"
 
     @property
     def ready(self) -> bool:
-        """Whether W is there, or a stream that follows it."""
+        """Whether W is known, or a recursion that follows it."""
         return self.solution_.solved or self.recursive_ is not None
 
     def empty(self, layers: Mapping[str, int] | int) -> GramStatistics:
-        """Sums of these layers, to begin with, in the precision that is asked for."""
+        """Empty sums of these layers, in the chosen precision."""
         return GramStatistics(layers, self.precision)
 
     def absorb(self, batch: GramStatistics) -> None:
-        """Learn a lesson from its sums alone; one of a few samples that comes after an answer is streamed."""
+        """Learn a batch from its sums alone; a recursion, if there is one, follows a batch of few samples."""
         samples, recursion = batch.rows if batch.total <= FEW else None, self.recursive_
         turns = self.turns_ + self.solution_.solved
-        super().absorb(batch)  # which forgets the stream: should it be interrupted below, it is half changed
+        super().absorb(batch)  # this drops the recursion: if interrupted below, it is half changed
         if samples is None:
             return
         self.turns_ = turns
@@ -292,7 +293,7 @@ class RidgeClassifier(SumsClassifier):
     def adopt(
         self, statistics: GramStatistics, lam: float | None = None, weights: Floats | None = None
     ) -> None:
-        """Go on from these sums; `lam` is the λ that a search found for them, and `weights` W, if at hand."""
+        """Continue from these sums; `lam` is the λ that a search found for them, `weights` is W, if known."""
         super().adopt(statistics)
         if self.needs_samples:
             if lam is None:
@@ -304,7 +305,7 @@ class RidgeClassifier(SumsClassifier):
         self.turns_ = 0
 
     def adopt_merged(self, statistics: GramStatistics, other: Self) -> None:
-        """Go on from sums that include another's. Of searched λ, that of whoever saw more samples stays."""
+        """Continue from sums that include another's. Of two searched λ, that of more samples is kept."""
         searched = [(one.statistics_.total, one.lambda_) for one in (self, other) if one.needs_samples]
         self.adopt(statistics, max(searched)[1] if searched else None)
 
@@ -312,7 +313,7 @@ class RidgeClassifier(SumsClassifier):
         self.adopt(other.statistics_, other.lambda_ if self.needs_samples else None)
 
     def chosen(self) -> dict[str, Any]:
-        """λ, where it was chosen by now."""
+        """λ, if it was chosen already."""
         return {"lambda": self.solution_.lam}
 
     def in_force(self) -> dict[str, Any]:
@@ -323,7 +324,7 @@ class RidgeClassifier(SumsClassifier):
         self.adopt(sums, None if chosen["lambda"] is None else float(chosen["lambda"]))
 
     def search_values(self, width: int, classes: int, samples: int, known: int) -> int:
-        """Values that the search of λ holds."""
+        """How many values the search for λ holds."""
         return lambda_search.search_values(width, classes, samples, known) if self.needs_samples else 0
 
     def check(self) -> None:
@@ -334,7 +335,7 @@ class RidgeClassifier(SumsClassifier):
     def _search(
         self, x: NDArray[Any], labels: NDArray[Any], batch: GramStatistics
     ) -> tuple[float, Floats | None] | None:
-        """λ for a lesson that is about to be learned, if it can be searched on it; with W, if at hand."""
+        """λ for a batch that is about to be learned, if it can be searched on it; with W, if known."""
         found = search_lambda(self.statistics_, x, labels, balance=self.balance, batch=batch)
         return None if found is None else (found.best, found.weights)
 
@@ -346,7 +347,7 @@ class RidgeClassifier(SumsClassifier):
             and self._can_recurse
         ):
             self.recursive_ = RecursiveLeastSquares.begun(self.statistics_, self.lambda_)
-            self.turns_ = 0  # another attempt would be as futile, should this one be
+            self.turns_ = 0  # if this attempt fails, another would fail too
         if self.recursive_ is not None:
             return self.recursive_.scores(x, balance=self.balance)
         return x @ self.solution_.weights
@@ -358,12 +359,12 @@ class RidgeClassifier(SumsClassifier):
 
 
 class HeldOutRidgeClassifier(RidgeClassifier):
-    """RanPAC's classifier: the same scores, but another search of λ, see `search_lambda_by_error`.
+    """RanPAC's classifier: the same scores, but another search for λ, see `search_lambda_by_error`.
 
     Args:
-        lam: "search" (on a fifth of each lesson alone, by squared error), "gcv" or a number ≥ 0.
+        lam: "search" (on a fifth of each batch alone, by squared error), "gcv" or a number ≥ 0.
         seed: decides which fifth.
-        precision: as of `RidgeClassifier`.
+        precision: as in `RidgeClassifier`.
 
     >>> import numpy as np
     >>> X, y = np.eye(6)[[0, 1, 2] * 4], ["a", "b", "c"] * 4
@@ -379,7 +380,7 @@ class HeldOutRidgeClassifier(RidgeClassifier):
         self.seed = seed
 
     def search_values(self, width: int, classes: int, samples: int, known: int) -> int:
-        """Values that the search of λ holds."""
+        """How many values the search for λ holds."""
         return held_out_search.search_values(width, samples) if self.needs_samples else 0
 
     def _search(
@@ -390,7 +391,7 @@ class HeldOutRidgeClassifier(RidgeClassifier):
 
 
 def _plain(value: Any, allowed: Rule) -> Any:
-    """A parameter as JSON has it, whatever kind of number or truth somebody gave."""
+    """A parameter as JSON has it, from any kind of number or boolean."""
     if allowed is TRUTH:
         return bool(value)
     if isinstance(value, tuple | list):
@@ -401,7 +402,7 @@ def _plain(value: Any, allowed: Rule) -> Any:
 
 
 def require_rule(lam: float | str) -> None:
-    """Refuse what is no way to choose λ."""
+    """Refuse what is not a way to choose λ."""
     if isinstance(lam, str):
         if lam not in LAMBDA_RULES:
             raise unknown_name("rule for λ", lam, [*LAMBDA_RULES, "a number ≥ 0"])
@@ -410,7 +411,7 @@ def require_rule(lam: float | str) -> None:
 
 
 def require_number(lam: float, allowed: str = "a number ≥ 0") -> None:
-    """Refuse what is no λ; `allowed` says what would be."""
+    """Refuse what is not a λ; `allowed` says what is."""
     if not (isinstance(lam, Real) and 0 <= lam < np.inf):
         raise InputError(f"λ = {lam} cannot be used: give {allowed}.")
 
@@ -442,25 +443,25 @@ class NearestMeanClassifier(SumsClassifier):
 
 
 def require_metric(metric: str) -> None:
-    """Refuse what is no way to measure how near a mean is."""
+    """Refuse an unknown distance to a mean."""
     if metric not in METRICS:
         raise unknown_name("metric", metric, METRICS)
 
 
 class DiscriminantClassifier(SumsClassifier):
-    """Linear discriminant analysis from sums: Gaussian classes of their own means and one shared covariance.
+    """Linear discriminant analysis from sums: Gaussian classes with their own means and one covariance.
 
     With μ_y = c_y / n_y and Σ = S_W / N + λI, where S_W = G − Σ c_y c_yᵀ / n_y is the scatter within classes,
 
         s_y = μ_yᵀ Σ⁻¹ Φ − ½ μ_yᵀ Σ⁻¹ μ_y + log(n_y / N),
 
-    which is the logarithm of a class's posterior probability, up to what all classes share.
+    which is the logarithm of a class's posterior probability, up to a term that all classes share.
 
     Args:
-        lam: a number ≥ 0, which is added to the variance in every direction; where that is less than the
-            rounding of S_W, as much as this is.
+        lam: a number ≥ 0, which is added to the variance in every direction; if it is less than the
+            rounding of S_W, this is added instead.
 
-    Learning costs d² operations a sample, the first prediction after a lesson an eigendecomposition (9 d³).
+    Learning costs d² operations per sample, the first prediction after a batch an eigendecomposition (9 d³).
 
     >>> model = DiscriminantClassifier(0.1).fit([[1.0, 0.1], [0.8, 0.0], [0.1, 1.0]], ["cat", "cat", "dog"])
     >>> model.predict([[0.9, 0.3], [0.2, 0.9]]).tolist()
@@ -474,16 +475,16 @@ class DiscriminantClassifier(SumsClassifier):
         self.lam = lam
 
     def adopt(self, statistics: GramStatistics) -> None:
-        """Go on from these sums."""
+        """Continue from these sums."""
         super().adopt(statistics)
         self.solution_ = _Discriminant(statistics, float(self.lam))
 
     def in_force(self) -> dict[str, Any]:
-        """λ, which it was made with."""
+        """The λ that it was made with."""
         return {"lambda": float(self.lam)}
 
     def check(self) -> None:
-        """Refuse what is no λ."""
+        """Refuse what is not a λ."""
         require_number(self.lam)
 
     def _score(self, x: Floats) -> Floats:
@@ -493,7 +494,7 @@ class DiscriminantClassifier(SumsClassifier):
 
 @dataclass(frozen=True)
 class _Discriminant:
-    """The discriminants that sums stand for: made when first used, since learning alone needs no solving."""
+    """The discriminants of sums: computed when first used, since learning alone needs no solving."""
 
     statistics: GramStatistics
     lam: float
@@ -505,7 +506,7 @@ class _Discriminant:
         means = sums.prototypes / sums.counts[:, None]
         variances, directions = eigenpairs(sums.within_class_scatter() / sums.total)
         rounding = sums.dim * np.finfo(np.float64).eps * np.trace(sums.gram) / sums.total
-        least = max(self.lam, rounding) or 1.0  # where all features are zero, whatever
-        variances = np.maximum(variances, 0.0) + least  # what was forgotten may leave some below zero
+        least = max(self.lam, rounding) or 1.0  # any number will do where all features are zero
+        variances = np.maximum(variances, 0.0) + least  # forgetting may leave some below zero
         weights = directions @ ((directions.T @ means.T) / variances[:, None])
         return weights, np.log(sums.counts / sums.total) - (means * weights.T).sum(axis=1) / 2

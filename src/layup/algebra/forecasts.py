@@ -9,7 +9,7 @@ from layup.algebra.symmetric import Triangle
 from layup.memory import SPOOL, Forecast
 
 SOLVING = 6
-"""Matrices of G's size that there are while it is solved: G, G + λI, LAPACK's copies, and what it gives."""
+"""How many matrices of G's size are held while it is solved: G, G + λI, LAPACK's copies, and its result."""
 
 
 def forecast_learning(
@@ -21,14 +21,13 @@ def forecast_learning(
     precision: str = "float64",
     solved: int | None = None,
 ) -> Forecast:
-    """What it takes to learn a batch of `samples`, and to predict then.
+    """What it takes to learn a batch of `samples`, and to predict after it.
 
-    dim: values of a feature vector, d.
-    search: values that a search on the samples holds, if there is one: see `SumsClassifier.search_values`.
-    solved: values of the widest part that is solved by itself, if not all of them.
+    dim: the length of a feature vector, d.
+    search: how many values a search on the samples holds, if any: see `SumsClassifier.search_values`.
+    solved: the width of the widest part that is solved by itself, if not d.
 
-    Besides what stays there is what comes and goes: adding to the sums, searching λ and solving take turns,
-    so only the largest of these counts.
+    Adding to the sums, searching λ and solving come one after another: of these, only the largest counts.
 
     >>> from layup.algebra.lambda_search import search_values
     >>> search = search_values(4608, 100, 5000, known=0)
@@ -54,7 +53,7 @@ def forecast_learning(
 
 
 def forecast_solving(sums: ClassSums, width: int, classes: int) -> Forecast:
-    """What it takes to predict for the first time with sums, of which so many columns are solved at once.
+    """What it takes to predict for the first time with sums, if `width` columns are solved together.
 
     >>> print(forecast_solving(GramStatistics(4608), 4608, classes=100))
     about 1.0 GB (solving 1.0 GB)
@@ -65,7 +64,7 @@ def forecast_solving(sums: ClassSums, width: int, classes: int) -> Forecast:
 
 
 def forecast_reverting(sums: ClassSums, classes: int) -> Forecast:
-    """What it takes to take samples out of sums of so many classes, and to see that they were in them.
+    """What it takes to subtract samples from sums of `classes` classes, and to check that they were in them.
 
     >>> print(forecast_reverting(GramStatistics(4608), classes=100))
     about 861.4 MB (G without them 174.6 MB, checking it 679.5 MB)
@@ -79,7 +78,7 @@ def forecast_reverting(sums: ClassSums, classes: int) -> Forecast:
 
 
 def forecast_merging(sums: ClassSums, classes: int, base: bool) -> Forecast:
-    """What it takes to add sums of the same layers; and to take those of a base out, if there is one.
+    """What it takes to add sums of the same layers; and to subtract those of a base, if there is one.
 
     >>> print(forecast_merging(GramStatistics(4608), classes=100, base=False))
     about 182.0 MB (class sums 7.4 MB, G 174.6 MB)
@@ -96,7 +95,7 @@ def _size(sums: ClassSums) -> int:
 
 
 def forecast_class_sums(dim: int, classes: int, samples: int) -> Forecast:
-    """What it takes to learn a lesson where only sums of classes are kept.
+    """What it takes to learn a batch where only sums of classes are kept.
 
     >>> print(forecast_class_sums(768, classes=100, samples=5000))
     about 13.8 MB (class sums 1.2 MB, adding 12.6 MB)

@@ -1,4 +1,4 @@
-"""The classifiers by kind, and the way back from what one wrote down."""
+"""The classifiers by kind, and how to restore one from its state."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CLASSIFIERS: dict[str, type[SumsClassifier]] = {
 
 
 def restored(header: Mapping[str, Any], sums: ClassSums) -> SumsClassifier:
-    """The classifier that `SumsClassifier.state` gave, of whatever kind its header says.
+    """The inverse of `SumsClassifier.state`, for the kind that the header says.
 
     >>> classifier = NearestMeanClassifier().fit([[1.0, 0.1], [0.1, 1.0]], ["cat", "dog"])
     >>> restored(*classifier.state()).predict([[0.9, 0.3]]).tolist()

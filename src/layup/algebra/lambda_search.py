@@ -1,25 +1,26 @@
-"""How LayUP searches λ on a lesson that is about to be learned: by four folds of it.
+"""How LayUP searches λ on a batch that is about to be learned: by four folds of it.
 
-The paper's search (appendix A.1) leaves out a fold v of the lesson at a time, solves for the history and the
-other three folds, and asks for v; for sixteen values of λ that makes 64 solves. None of them is needed. Let X
-be all that was ever learned, row by row, Y its one-hot targets, and H = X (XᵀX + λI)⁻¹ Xᵀ the hat matrix of
-the whole, p = H Y. Then
+The paper's search (appendix A.1) leaves out one fold v of the batch at a time, solves for the history and the
+other three folds, and predicts v; for sixteen values of λ that makes 64 solves. None of them is needed. Let X
+be all samples learned so far and those of the batch, row by row, Y their one-hot targets,
+H = X (XᵀX + λI)⁻¹ Xᵀ the hat matrix of them all, and p = H Y. Then
 
     ŷ_v = y_v − (I − H_vv)⁻¹ (y_v − p_v)
 
-is exactly what the rest would answer: with R the inverse of the whole and R' that of the rest, Woodbury's
-identity gives X_v R' = (I − H_vv)⁻¹ X_v R. For H_vv and p_v, the rows of the fold are enough, and G and c:
-no row of the history is needed, and one `Resolvent` of G serves every λ and fold.
+is exactly what the rest would predict: with R the inverse for all rows and R' that for the rest, Woodbury's
+identity gives X_v R' = (I − H_vv)⁻¹ X_v R. H_vv and p_v need only the rows of the fold, G and c: no row of
+the history is needed, and one `Resolvent` of G serves every λ and fold.
 
 While the rest has fewer samples than dimensions, I − H_vv goes to zero with λ, and would be lost to rounding.
-There K = X Xᵀ serves instead of G = XᵀX, for I − H = λ (K + λI)⁻¹, and λ cancels:
+Then K = X Xᵀ is used instead of G = XᵀX, since I − H = λ (K + λI)⁻¹, and λ cancels:
 
     ŷ_v = y_v − ([(K + λI)⁻¹]_vv)⁻¹ [(K + λI)⁻¹ Y]_v
 
-The history takes part as the rows of a square root of its G, which are no samples, and as few as its rank.
+The history takes part as the rows of a square root of its G, which are not samples, and as few as its rank.
 
-Folds of more than a third of d samples are dearer this way than a factorisation each. They are searched
-apart: each has its own sums, and its samples are read in chunks, so that lessons of any length fit in memory.
+Folds of more than a third of d samples cost more this way than one factorisation each. They are searched
+separately: each has its own sums, and its samples are read in chunks, so that batches of any size fit in
+memory.
 
 Balanced classes change G and c with every fold, but only along the means of the classes: see
 `ridge.balancing`, which comes after all of this.
@@ -54,25 +55,25 @@ Folds: TypeAlias = list[NDArray[np.int64]]
 
 FOLDS = 4
 SMALL = 2**22
-"""Values of samples that are whitened for several λ at once."""
+"""How many values of samples are whitened together, for several λ."""
 STRIP = 256
-"""Columns of a symmetric product that are computed at once."""
+"""How many columns of a symmetric product are computed together."""
 ONE_THREAD = 768
-"""Rows of a matrix up to which one thread searches as fast as two, which wait for each other."""
+"""Rows of a matrix up to which one thread searches as fast as two, which would wait for each other."""
 SIDE_BY_SIDE = 2048
-"""Rows of matrices up to which several blocks are searched at a time; more would take too much memory."""
+"""Rows of matrices up to which several blocks are searched in parallel; more would take too much memory."""
 LARGE_FOLD = 1 / 3
-"""Of the dimensions: beyond it, a factorisation for each fold costs less than the products of all folds.
+"""A share of the dimensions: beyond it, one factorisation per fold costs less than the products of all.
 
-And without a fold there are then still as many samples as dimensions: three times a third of them.
+Then the other three folds still have as many samples as dimensions: three times a third of them.
 """
 
 
 @dataclass(frozen=True)
 class LambdaSearch:
-    """What the search saw: the mean accuracy over folds of every λ, and the winner.
+    """The result of the search: the mean accuracy over folds of every λ, and the winner.
 
-    `weights` are those of the winner, for the history and the lesson; None where they were not at hand.
+    `weights` are those of the winner, for the history and the batch; None where the search did not make them.
     """
 
     accuracies: dict[float, Fraction]
@@ -80,7 +81,7 @@ class LambdaSearch:
 
     @property
     def best(self) -> float:
-        """The λ of highest accuracy, the larger one among equals."""
+        """The λ with the highest accuracy; the larger one if accuracies are equal."""
         return max(self.accuracies, key=lambda lam: (self.accuracies[lam], lam))
 
 
@@ -93,16 +94,16 @@ def search_lambda(
     grid: Sequence[float] = LAMBDAS,
     batch: GramStatistics | None = None,
 ) -> LambdaSearch | None:
-    """The paper's choice of λ (appendix A.1), on the current lesson alone.
+    """The paper's choice of λ (appendix A.1), on the current batch alone.
 
-    The lesson is cut into four stratified folds in the order given. For each fold, G and c hold the history
+    The batch is split into four stratified folds in the order given. For each fold, G and c hold the history
     and the other three folds; every λ is scored by its accuracy on the fold left out, over all classes that
-    the fold's own sums have seen. Accuracies are exact fractions, averaged over folds.
-    None if no class of the lesson has four samples: there is nothing to search on.
+    these sums have seen. Accuracies are exact fractions, averaged over folds.
+    None if no class of the batch has four samples: it cannot be split.
 
-    `lesson` are the sums of the lesson, if they are at hand. With n samples of a lesson and N in all, costs
-    2 m³ + 2 m² n operations for m = d, or N while that is less, and |grid|·(n/4 + C)·m a sample; in large
-    lessons four times 2 d³, and d² + |grid|·C·d a sample. `search_values` says what memory it takes.
+    `batch` are the sums of the batch, if known. With n samples in the batch and N in all, costs
+    2 m³ + 2 m² n operations for m = d, or N while that is less, and |grid|·(n/4 + C)·m per sample; for large
+    batches four times 2 d³, and d² + |grid|·C·d per sample. `search_values` says what memory it takes.
     """
     everything = {"": list(history.layers)}
     found = search_blocks(history, features, labels, everything, balance=balance, grid=grid, batch=batch)
@@ -110,7 +111,7 @@ def search_lambda(
 
 
 def search_values(width: int, classes: int, samples: int, known: int) -> int:
-    """Values that the search holds beside the sums (of `known` samples) and the samples."""
+    """How many values the search holds in addition to the sums (of `known` samples) and the samples."""
     fold = samples / FOLDS
     if fold > LARGE_FOLD * width:  # the sums of every fold, G without one and its factors; W of every λ
         return 7 * width**2 + 2 * len(LAMBDAS) * classes * width
@@ -130,11 +131,11 @@ def search_blocks(
     grid: Sequence[float] = LAMBDAS,
     batch: GramStatistics | None = None,
 ) -> dict[str, LambdaSearch]:
-    """`search_lambda` for several blocks of layers, by name: for each as if there were no other layers.
+    """`search_lambda` for several blocks of layers, by name: each as if it had no other layers.
 
-    The layers of a block must follow each other. Blocks that lie within a wider one take their columns of its
-    matrices, which are made once: columns of a square root of G are a root of that part of G. If they are
-    small they are searched side by side, a thread each, so that none waits for another.
+    The layers of a block must be contiguous. Blocks that lie within a wider one take their columns of its
+    matrices, which are made once: columns of a square root of G are a root of that part of G. Small blocks
+    are searched in parallel, one thread each.
     """
     if np.unique(labels, return_counts=True)[1].max(initial=0) < FOLDS:
         return {}
@@ -156,7 +157,7 @@ def search_blocks(
 
 
 def _nests(blocks: Mapping[str, Sequence[str]]) -> Iterator[dict[str, Sequence[str]]]:
-    """Each block that lies within no other, with all that lie within it, the widest first."""
+    """Each block that is not within another, with all blocks within it, the widest first."""
     left = dict(sorted(blocks.items(), key=lambda block: -len(block[1])))
     while left:
         widest = {*next(iter(left.values()))}
@@ -166,7 +167,7 @@ def _nests(blocks: Mapping[str, Sequence[str]]) -> Iterator[dict[str, Sequence[s
 
 @dataclass(frozen=True)
 class _Task:
-    """A lesson, cut into folds, its sums if they are at hand, and those of what was learned before it."""
+    """A batch, split into folds, its sums if known, and the sums of what was learned before it."""
 
     history: GramStatistics
     batch: GramStatistics | None
@@ -190,7 +191,7 @@ class _Task:
 
     @cached_property
     def past(self) -> tuple[Tensor, Tensor]:
-        """Of the history, counts and prototypes (C × d) with a row for each name."""
+        """Counts and prototypes (C × d) of the history, with one row per name."""
         indices = [self.names.index(label) for label in self.history.labels]
         counts = torch.zeros(len(self.names), dtype=torch.int64)
         counts[indices] = torch.from_numpy(self.history.counts)
@@ -200,7 +201,7 @@ class _Task:
 
     @cached_property
     def x(self) -> Tensor:
-        """The samples of the lesson, fold after fold."""
+        """The samples of the batch, fold after fold."""
         return torch.from_numpy(self.features[np.concatenate(self.folds)].astype(self.history.precision))
 
     @cached_property
@@ -214,7 +215,7 @@ _Prepare: TypeAlias = Callable[[_Task], Callable[[slice], "_Whole"]]
 
 
 def _by_gram(task: _Task) -> Callable[[slice], _Whole]:
-    """By G, for at least as many samples as dimensions, whichever fold is left out."""
+    """By G, for at least as many samples as dimensions, without any one of the folds."""
     batch = task.batch
     if batch is None:
         batch = task.history.empty()
@@ -225,7 +226,7 @@ def _by_gram(task: _Task) -> Callable[[slice], _Whole]:
 
 
 def _by_kernel(task: _Task) -> Callable[[slice], _Whole]:
-    """By K, for fewer; of the history, the rows and targets of a square root."""
+    """By K, for fewer samples; the history takes part as the rows and targets of a square root."""
     root, targets = square_root(task.history.gram, task.past[1].numpy(), task.history.total)
     rows, y = torch.cat([torch.from_numpy(root), task.x]), torch.cat([torch.from_numpy(targets), task.y])
     return lambda span: _Whole.of_few(rows[:, span], y, len(task.y))
@@ -238,7 +239,7 @@ def _searched_together(
     balance: bool,
     grid: Sequence[float],
 ) -> dict[str, LambdaSearch]:
-    """The searches with a block of a task's layers, which is first, and with others within it."""
+    """The searches on a block of a task's layers, which comes first, and on others within it."""
     part = task.part(next(iter(nested.values())))
     whole, counts = prepare(part), part.past[0] + part.y.sum(dim=0).to(torch.int64)
     truths = list(torch.split(part.y, [*map(len, part.folds)]))
@@ -251,28 +252,28 @@ def _searched_together(
 def _searched(
     whole: _Whole, truths: list[Tensor], counts: Tensor, balance: bool, grid: Sequence[float]
 ) -> LambdaSearch:
-    """The search by hat matrices of history and lesson as one."""
-    # Many small matrices are quicker together, large ones would need the memory of all.
+    """The search by hat matrices of history and batch together."""
+    # Many small matrices are faster together; large ones would need too much memory.
     together = max(1, SMALL // max(whole.samples.numel(), 1))
     accuracies: dict[float, Fraction] = {}
     for start in range(0, len(grid), together):
         lams = grid[start : start + together]
         accuracies |= zip(lams, whole.accuracies(lams, truths, counts, balance), strict=True)
     found = LambdaSearch(accuracies)
-    if truths[0].dtype == torch.float32:  # there, weights are to come of a plain solve: see `ridge.solve`
+    if truths[0].dtype == torch.float32:  # there, weights must come from a plain solve: see `ridge.solve`
         return found
     return replace(found, weights=whole.weights(found.best, counts, balance).numpy())
 
 
 @dataclass(frozen=True)
 class _Whole:
-    """History and lesson as one, ready for any λ: by their G, or by the kernel K of as many rows.
+    """History and batch together, ready for any λ: by their G, or by the kernel K of their rows.
 
-    `samples` (fold after fold) and `targets` are rotated columns. Of G they are the samples themselves, and
-    c. Of K they are the unit vectors of their rows, and Y; then there are also all rows and Y as they were.
+    `samples` (fold after fold) and `targets` are rotated columns. For G they are the samples themselves, and
+    c. For K they are the unit vectors of their rows, and Y; then `kernel_of` holds all rows and Y, unrotated.
     """
 
-    # All in torch: NumPy's threads and torch's, taking turns, wait for each other.
+    # All in torch: NumPy's threads and torch's wait for each other when they alternate.
     resolvent: Resolvent
     samples: Tensor
     targets: Tensor
@@ -280,13 +281,13 @@ class _Whole:
 
     @classmethod
     def of_many(cls, gram: Tensor, prototypes: Tensor, x: Tensor) -> _Whole:
-        """By their G and c, and the samples of the lesson."""
+        """By their G and c, and the samples of the batch."""
         resolvent = Resolvent(gram)
         return cls(resolvent, resolvent.rotated(x.T), resolvent.rotated(prototypes.T))
 
     @classmethod
     def of_few(cls, rows: Tensor, y: Tensor, new: int) -> _Whole:
-        """By rows and targets, of which so many at the end are those of the lesson."""
+        """By rows and targets, of which the last `new` are those of the batch."""
         resolvent = Resolvent(_inner(rows.T))
         unit = torch.eye(len(rows), dtype=rows.dtype)[:, len(rows) - new :]
         return cls(resolvent, resolvent.rotated(unit), resolvent.rotated(y), (rows, y))
@@ -294,7 +295,7 @@ class _Whole:
     def accuracies(
         self, lams: Sequence[float], truths: list[Tensor], counts: Tensor, balance: bool
     ) -> list[Fraction]:
-        """The mean accuracy over folds, each answered by what was learned without it; truths are one-hot."""
+        """The mean accuracy over folds, each predicted by what was learned without it; truths are one-hot."""
         shifted = self.resolvent.at(lams)
         targets, samples = shifted.whitened(self.targets), shifted.whitened(self.samples)
         means = [Fraction(0)] * len(lams)
@@ -305,10 +306,10 @@ class _Whole:
             else:
                 predictions = truth - _solved(own, cross)
             rest = counts - truth.sum(dim=0).to(counts.dtype)
-            seen = rest.nonzero().ravel()  # the rest may lack classes of the fold: those answers are wrong
+            seen = rest.nonzero().ravel()  # the rest may lack classes of the fold: those are predicted wrong
             scores = predictions[..., seen]
             if balance:
-                # The inner products without the fold: its targets are taken out, and then its rows.
+                # The inner products without the fold: first its targets are subtracted, then its rows.
                 crossed = truth.T @ cross
                 without = targets.mT @ targets - crossed - crossed.mT + truth.T @ own @ truth
                 without += (cross - own @ truth).mT @ predictions
@@ -332,9 +333,9 @@ class _Whole:
         return weights
 
     def _products(self, inner: Tensor, lams: Tensor, left_out: Tensor) -> Tensor:
-        """cᵀ (G + λI)⁻¹ c, from the inner products of whitened targets, so many of each class left out.
+        """cᵀ (G + λI)⁻¹ c, from the inner products of whitened targets, without `left_out` samples per class.
 
-        Of K, where these are Yᵀ (K + λI)⁻¹ Y, it is Yᵀ K (K + λI)⁻¹ Y = Yᵀ Y − λ Yᵀ (K + λI)⁻¹ Y.
+        For K, where these are Yᵀ (K + λI)⁻¹ Y, it is Yᵀ K (K + λI)⁻¹ Y = Yᵀ Y − λ Yᵀ (K + λI)⁻¹ Y.
         """
         if self.kernel_of is None:
             return inner
@@ -372,12 +373,12 @@ def _weights_of(sums: GramStatistics, balance: bool, grid: Sequence[float]) -> I
 
 
 def _chunks(rows: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
-    """So many rows at a time as one chunk may have."""
+    """The rows, one chunk at a time."""
     return (rows[start : start + CHUNK] for start in range(0, len(rows), CHUNK))
 
 
 def _inner(columns: Tensor) -> Tensor:
-    """All inner products of the columns; being symmetric, those right of the diagonal are copied."""
+    """All inner products of the columns; by symmetry, those right of the diagonal are copied."""
     count = columns.shape[-1]
     if count <= STRIP:
         return columns.mT @ columns
@@ -390,7 +391,7 @@ def _inner(columns: Tensor) -> Tensor:
 
 
 def _solved(matrix: Tensor, right: Tensor) -> Tensor:
-    """A⁻¹ b of positive matrices; where rounding has made one singular, the smallest solutions."""
+    """A⁻¹ b of positive matrices; where rounding has made one singular, the minimum-norm solutions."""
     factor, failed = torch.linalg.cholesky_ex(matrix)
     if failed.any():
         inverse: Tensor = torch.linalg.pinv(matrix, hermitian=True)
@@ -400,7 +401,7 @@ def _solved(matrix: Tensor, right: Tensor) -> Tensor:
 
 @contextmanager
 def _workers(count: int, side: int) -> Iterator[Callable[..., Iterable[Any]]]:
-    """`map` for so many pieces of work with matrices of so many rows: a thread for each, or all for each."""
+    """`map` for `count` searches with matrices of `side` rows: one thread each, or all threads for each."""
     if side > (ONE_THREAD if count == 1 else SIDE_BY_SIDE):
         yield map
         return

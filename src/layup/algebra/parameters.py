@@ -1,9 +1,9 @@
-"""What each kind of classifier is made with, chooses while it learns, and sums.
+"""For each kind of classifier: its parameters, what it chooses while it learns, and what it sums.
 
-Light, since files are checked by it.
+Light to import, because files are checked with it.
 
 An option of the ridge classifiers is declared here (`RidgeOptions` says what it means, `RIDGE` what is
-allowed), taken in `classifier.RidgeClassifier`, and used where it matters. All else follows.
+allowed), taken in `classifier.RidgeClassifier`, and used where it matters. The rest follows.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ METRICS = ("cosine", "euclidean")
 
 
 class RidgeOptions(TypedDict, total=False):
-    """How sums are solved, beside λ.
+    """How sums are solved, besides λ.
 
-    balance: treat classes of different size alike. The same as without where sizes are equal.
-    precision: of new sums and of solving with them. "float32" is there to do as others have done: it halves
+    balance: treat classes of different size alike. Changes nothing where sizes are equal.
+    precision: of new sums and of solving with them. "float32" is there to compare with other code: it halves
         the memory, and ruins predictions where λ is small and samples are fewer than dimensions.
     """
 
@@ -43,7 +43,7 @@ SOME_LAYERS: Parameters = {"depths": listed(whole(1))}
 
 @dataclass(frozen=True)
 class Kind:
-    """What classifiers of a kind are made with, what they choose while they learn, and what they sum."""
+    """The parameters of a kind of classifier, what it chooses while it learns, and what it sums."""
 
     parameters: Parameters
     chosen: Parameters

@@ -1,22 +1,22 @@
-"""Weights that follow a stream: learn a sample, answer, learn the next, without solving again.
+"""Recursive least squares: learn a sample, predict, learn the next, without solving again.
 
 With P = (G + λI)⁻¹ and W = P c, one more sample Φ of class y changes both by a matrix of rank one
 (Sherman-Morrison): for g = P Φ and s = 1 + Φᵀ g,
 
     P' = P − g gᵀ / s            W' = P' (c + Φ e_yᵀ) = W + (g / s) (e_y − Wᵀ Φ)ᵀ
 
-so that a sample costs 2 d² operations for g, and 2 C·d for W, where a solve costs d³/3. To write P anew for
-every sample would cost more than to read it: the columns k = g / √s are kept aside, P Φ − Σ k (kᵀ Φ) is the
-true g, and P takes them in as one product when there are enough of them.
+so that a sample costs 2 d² operations for g, and 2 C·d for W, where a solve costs d³/3. Writing P again for
+every sample would cost more than reading it: the columns k = g / √s are kept aside, P Φ − Σ k (kᵀ Φ) is the
+true g, and they are added to P as one product when there are enough of them.
 
-Balanced answers need the products cᵀ W as well (`ridge.balancing`). They follow, too: since cᵀ P = Wᵀ,
+Balanced predictions also need the products cᵀ W (`ridge.balancing`). They are updated, too: since cᵀ P = Wᵀ,
 f = Wᵀ Φ gives cᵀ g, and with r = e_y − f
 
     (c + Φ e_yᵀ)ᵀ W' = cᵀ W + (f / s) rᵀ + e_y (f + (1 − 1/s) r)ᵀ          for Φᵀ g / s = 1 − 1/s.
 
-Rounding adds up along a stream. So now and then the weights are held against the sums themselves: where the
-backward error ‖c − (G + λI) W‖ / ((‖G‖ + λ) ‖W‖ + ‖c‖) is too large, the residual is solved for, which mends
-them; if that is not enough, all is factorised anew.
+Rounding errors add up from sample to sample. So now and then the weights are checked against the sums: where
+the backward error ‖c − (G + λI) W‖ / ((‖G‖ + λ) ‖W‖ + ‖c‖) is too large, the residual is solved for, which
+corrects them; if that is not enough, G + λI is factorised again.
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ from layup.algebra.ridge import balancing, rounding_limit, well_conditioned_fact
 from layup.algebra.statistics import Floats, GramStatistics
 
 BLOCK = 64
-"""Columns that P takes in at once."""
+"""How many columns are added to P together."""
 CHECK_EVERY = 512
-"""Samples from one look at the backward error to the next."""
+"""Samples from one check of the backward error to the next."""
 TOLERANCE = 5e-14
-"""The backward error from which weights are mended."""
+"""The backward error above which weights are corrected."""
 
 
 class RecursiveLeastSquares:
-    """P and W of sums to which samples come one by one; λ stays.
+    """P and W of sums to which samples are added one by one; λ stays.
 
-    The first costs d³ operations, every sample 2 d² + 4 C·d. Takes d² + C·d values beside the sums.
-    Where it is no longer `sound`, G has become too near to a singular matrix to follow: solve instead.
+    Starting costs d³ operations, every sample 2 d² + 4 C·d. Holds d² + C·d values in addition to the sums.
+    When it is no longer `sound`, G + λI is too close to a singular matrix: solve instead.
 
     >>> import numpy as np
     >>> sums = GramStatistics(2)
     >>> sums.update([[1.0, 0.0], [0.0, 1.0]], ["cat", "dog"])
-    >>> stream = Stream.begun(sums, lam=1.0)
+    >>> recursion = RecursiveLeastSquares.begun(sums, lam=1.0)
     >>> sums.update([[0.0, 2.0]], ["eel"])
-    >>> stream.learn(np.array([[0.0, 2.0]]), np.array(["eel"]))
-    >>> stream.scores(np.array([[1.0, 3.0]])).round(12).tolist()
+    >>> recursion.learn(np.array([[0.0, 2.0]]), np.array(["eel"]))
+    >>> recursion.scores(np.array([[1.0, 3.0]])).round(12).tolist()
     [[0.5, 0.5, 1.0]]
     """
 
@@ -62,12 +62,12 @@ class RecursiveLeastSquares:
 
     @classmethod
     def begun(cls, sums: GramStatistics, lam: float) -> RecursiveLeastSquares | None:
-        """A stream that goes on from these sums; None where G + λI is too near to a singular matrix."""
+        """Start from these sums; None if G + λI is too close to a singular matrix."""
         factor = well_conditioned_factor(sums.gram, sums.total, lam)
         return None if factor is None else cls(sums, lam, factor)
 
     def learn(self, x: Floats, labels: NDArray[Any]) -> None:
-        """Follow samples (n × d) that the sums have just been given. If interrupted, it is of no more use."""
+        """Follow samples (n × d) that were just added to the sums. If interrupted, discard this object."""
         self._make_room(labels.tolist())
         index = {label: i for i, label in enumerate(self._labels)}
         for start in range(0, len(x), BLOCK):
@@ -83,7 +83,7 @@ class RecursiveLeastSquares:
             self._check()
 
     def scores(self, x: Floats, *, balance: bool = False) -> Floats:
-        """The scores of samples (n × d), a column for each label of the sums."""
+        """The scores of samples (n × d), one column per label of the sums."""
         scores = torch.from_numpy(x) @ self._weights
         if balance:
             scores = scores @ balancing(self._products, torch.from_numpy(self.sums.counts))
@@ -100,12 +100,12 @@ class RecursiveLeastSquares:
         self._inverse = torch.cholesky_inverse(factor)
         self._weights = torch.cholesky_solve(prototypes.T, factor).contiguous()
         self._products = prototypes @ self._weights
-        self._columns = factor.new_empty(BLOCK, len(factor))  # each as a row, to lie together in memory
+        self._columns = factor.new_empty(BLOCK, len(factor))  # each as a row, contiguous in memory
         self._aside = 0
         self._since_check = 0
 
     def _make_room(self, labels: list[Any]) -> None:
-        """Columns of zeros for labels that are new."""
+        """Columns of zeros for new labels."""
         if {*labels} <= {*self._labels}:
             return
         known, self._labels = self._labels, list(self.sums.labels)
@@ -117,7 +117,7 @@ class RecursiveLeastSquares:
         self._weights, self._products = weights, products
 
     def _follow(self, phi: Tensor, product: Tensor, index: int) -> None:
-        """One sample, given P Φ as P is written."""
+        """One sample, given P Φ for P as it is stored."""
         aside = self._columns[: self._aside]
         g = product - aside.T @ (aside @ phi)
         s = 1 + phi @ g
@@ -131,13 +131,13 @@ class RecursiveLeastSquares:
         self._aside += 1
 
     def _take_in(self) -> None:
-        """Write P anew, with all that was kept aside."""
+        """Add to P the columns that were kept aside."""
         columns = self._columns[: self._aside]
         self._inverse.addmm_(columns.T, columns, alpha=-1)
         self._aside = 0
 
     def _check(self) -> None:
-        """Mend what rounding has done since the last time."""
+        """Correct the rounding errors since the last check."""
         self._since_check = 0
         self._take_in()
         self.sound = 1 / _largest_eigenvalue(self._inverse) > rounding_limit(self.sums.trace)
@@ -162,7 +162,7 @@ class RecursiveLeastSquares:
 
 
 def _largest_eigenvalue(gram: Tensor) -> float:
-    """That of a positive semi-definite matrix, from below and mostly within a tenth: power iteration."""
+    """Of a positive semi-definite matrix, from below and mostly within a tenth: power iteration."""
     vector = torch.rand(len(gram), 1, dtype=gram.dtype, generator=torch.Generator().manual_seed(0))
     for _ in range(8):
         vector = gram @ torch.nn.functional.normalize(vector, dim=0)

@@ -1,15 +1,15 @@
-"""(A + λI)⁻¹ for many λ at the price of two solves: a symmetric matrix, brought into a narrow band once.
+"""(A + λI)⁻¹ for many λ at the cost of two solves: a symmetric matrix is reduced to a narrow band once.
 
 Householder reflections on both sides, a panel of b columns at a time, make A = Q T Qᵀ with T block
-tridiagonal, and Q never written out:
+tridiagonal, without forming Q:
 
     each panel below the diagonal block is factorised, P = (I − V Y Vᵀ) [R; 0], and with the block reflector
     H = I − V Y Vᵀ the rest becomes  Hᵀ A H = A − W Vᵀ − V Wᵀ,   W = A V Y − ½ V (Yᵀ Vᵀ A V Y).
 
-All but the panels is products of large matrices: 2 d³ operations at the machine's best speed, where an
-eigendecomposition takes 9 d³, half of them waiting for memory. Since Qᵀ (A + λI) Q = T + λI, every λ then
-costs a banded Cholesky factorisation T + λI = L Lᵀ: b² d operations, and 2 b d for each vector. What is
-wanted of the inverse comes as products of *whitened* vectors ψ(z) = L⁻¹ Qᵀ z:
+Except for the panels, these are products of large matrices: 2 d³ operations at the machine's best speed,
+where an eigendecomposition takes 9 d³, half of them waiting for memory. Since Qᵀ (A + λI) Q = T + λI, every λ
+then costs a banded Cholesky factorisation T + λI = L Lᵀ: b² d operations, and 2 b d per vector. The inverse
+is used through products of *whitened* vectors ψ(z) = L⁻¹ Qᵀ z:
 
     xᵀ (A + λI)⁻¹ y = ψ(x)ᵀ ψ(y).
 """
@@ -26,15 +26,15 @@ from layup.algebra.statistics import require_finite
 from layup.errors import InputError
 
 BLOCK = 48
-"""Columns of a panel: more make the band dearer, fewer the products slower."""
+"""Columns of a panel: more make the band more expensive, fewer make the products slower."""
 RAISES = 18
-"""How often λ may be raised, tenfold each time: from the rounding ε tr A to more than tr A, so than ‖A‖."""
+"""How often λ may be raised, tenfold each time: from the rounding ε tr A to more than tr A ≥ ‖A‖."""
 
 
 class Resolvent:
     """A = Q T Qᵀ for a symmetric positive semi-definite matrix A (d × d), which is not kept.
 
-    Takes 2 d³ operations, and holds d²/2 values. Vectors are columns.
+    Costs 2 d³ operations, and holds d²/2 values. Vectors are columns.
 
     >>> resolvent = Resolvent(torch.tensor([[1.0, 0.0], [0.0, 4.0]], dtype=torch.float64))
     >>> z = resolvent.rotated(torch.tensor([[1.0], [2.0]], dtype=torch.float64))
@@ -49,7 +49,7 @@ class Resolvent:
     def __init__(self, matrix: Tensor) -> None:
         require_finite(matrix.numpy())
         a = matrix.clone()
-        # The trace bounds the norm, and unlike it is no sum of squares, which could overflow.
+        # The trace bounds the norm. The norm itself is a sum of squares, which could overflow.
         self._rounding = abs(float(a.trace())) * torch.finfo(a.dtype).eps
         self._reflectors: list[tuple[int, Tensor, Tensor]] = []
         self._diagonal: list[Tensor] = []
@@ -82,9 +82,9 @@ class Resolvent:
         return z
 
     def at(self, lams: Sequence[float]) -> Shifted:
-        """T + λI, factorised for every λ; one that rounding leaves indefinite is raised until it is not.
+        """T + λI, factorised for every λ; a λ that rounding leaves indefinite is raised until it is not.
 
-        Raises `InputError` if that never happens: of zeros and λ = 0, or of what is no sum of squares.
+        Raises `InputError` if that never happens: for zeros and λ = 0, or for what is not a sum of squares.
         """
         raised = torch.tensor(lams, dtype=torch.float64)
         for _ in range(1 + RAISES):
@@ -94,12 +94,12 @@ class Resolvent:
             raised = torch.where(failed, (10 * raised).clamp(min=self._rounding), raised)
         lam = lams[int(failed.nonzero()[0])]
         raise InputError(
-            f"A sum of squares plus λI has no inverse for λ = {lam:g}, however far λ is raised above "
-            "rounding. Give a finite λ > 0, and sums that are those of samples."
+            f"G + λI has no inverse for λ = {lam:g}, even with λ raised far above rounding. Give a finite "
+            "λ > 0, and sums of samples."
         )
 
     def _factorised(self, lams: Tensor) -> tuple[Shifted, Tensor]:
-        """The factors, and for which λ they are none."""
+        """The factors, and for which λ the factorisation failed."""
         inverses: list[Tensor] = []
         steps: list[Tensor] = []
         failed = ~torch.isfinite(lams)
@@ -122,7 +122,7 @@ class Resolvent:
 class Shifted:
     """T + λI = L Lᵀ for several λ: the blocks L_jj⁻¹, and −L_jj⁻¹ L_{j,j−1} from one to the next.
 
-    What it gives has one matrix for each λ, in front of the others' dimensions.
+    Results have one matrix per λ, in a first dimension.
     """
 
     lams: Tensor
@@ -160,7 +160,7 @@ def _reflector(panel: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """V, Y and R of a panel P = (I − V Y Vᵀ) [R; 0].
 
     LAPACK gives V and the factors τ of the single reflections, whose product is I − V Y Vᵀ for the upper
-    triangular Y with Y⁻¹ = diag(1/τ) + triu(Vᵀ V, 1); multiplied by τ, for a τ may be zero.
+    triangular Y with Y⁻¹ = diag(1/τ) + triu(Vᵀ V, 1); here multiplied by τ, since a τ may be zero.
     """
     packed, tau = torch.geqrf(panel)
     count = len(tau)

@@ -7,12 +7,12 @@ eigendecomposition G = V diag(s) Vᵀ and A = Vᵀ c,
 
 so one factorisation serves every λ. Both G and c are sums over the same samples, so c lies in the range
 of G: where an eigenvalue is zero, A is zero too. In floating point both are rounding noise there
-(s ≤ d·ε·s_max), and dividing one by the other would ruin the answer for small λ; these directions are
-left out. So are all beyond the N largest, for N samples span no more: what forgetting has left there is
+(s ≤ d·ε·s_max), and dividing one by the other would ruin the result for small λ; these directions are
+left out. So are all beyond the N largest, since N samples span no more: what forgetting has left there is
 the rounding of larger sums. That makes λ = 0 the minimum-norm solution G⁺c, and W continuous in λ down to it.
 
 All of this is float64, unless the sums are kept in float32: there, G + λI with fewer samples than dimensions
-cannot be told from a singular matrix. Others solve it all the same, and `solve` then does as they do.
+cannot be told from a singular matrix. Other implementations solve it anyway, and so does `solve`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from layup.algebra.statistics import Floats, GramStatistics, require_finite
 LEAST_FREEDOM = 0.1
 ROUNDING = {"float64": 1e-9, "float32": 1e-3}
 FIRST_LAMBDA = 1.0
-"""λ while no lesson could be searched: what the paper uses where it cannot search."""
+"""λ while no batch could be searched: what the paper uses where it cannot search."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Spectrum:
 
     @classmethod
     def of(cls, gram: Floats, prototypes: Floats, total: int) -> Spectrum:
-        """Factorise G (d × d) of `total` samples and turn the prototypes (C × d) into its coordinates."""
+        """Factorise G (d × d) of `total` samples and rotate the prototypes (C × d) into its coordinates."""
         require_finite(gram, prototypes)
         if total < len(gram):
             return replace(cls.of_samples(*square_root(gram, prototypes, total)), total=total)
@@ -62,7 +62,7 @@ class Spectrum:
     def of_samples(cls, x: Floats, y: Floats) -> Spectrum:
         """The same from the samples X (N × d) and their targets Y (N × C), by the smaller of two matrices.
 
-        Fewer samples than dimensions are better factorised as K = X Xᵀ = U diag(s) Uᵀ (N × N), whose positive
+        Fewer samples than dimensions are factorised as K = X Xᵀ = U diag(s) Uᵀ (N × N), whose positive
         eigenvalues are those of G = Xᵀ X: for V = Xᵀ U diag(s)^(−1/2),
 
             Vᵀ V = diag(s)^(−1/2) Uᵀ K U diag(s)^(−1/2) = I        G V = Xᵀ K U diag(s)^(−1/2) = V diag(s)
@@ -91,7 +91,7 @@ class Spectrum:
 
             RSS(λ) = (N − Σ b) + Σ b (λ / (s + λ))²          N − df(λ) = (N − r) + Σ λ / (s + λ)
 
-        in which nothing cancels as λ → 0: where N = r, samples can be fitted perfectly, and N − Σ b is zero.
+        where nothing cancels as λ → 0: if N = r, samples can be fitted perfectly, and N − Σ b is zero.
         """
         shrunk = lam / (self.values + lam)
         residual = self._unexplained + (self._explained * shrunk**2).sum()
@@ -100,8 +100,8 @@ class Spectrum:
     def best_gcv(self) -> float:
         """The λ > 0 that minimises `gcv`: the best of a fine grid, refined between its neighbours.
 
-        Only where at least a tenth of the samples' freedom is left: closer to a perfect fit, N − df is a
-        handful, and one photo that comes twice would decide (its twin predicts it, however small λ is).
+        Only where at least a tenth of the samples' degrees of freedom is left: closer to a perfect fit,
+        N − df is tiny, and one duplicate photo would decide (its twin predicts it, however small λ is).
         """
         top = float(self.values.max())
         low = rounding_floor(self.values, len(self.vectors))
@@ -119,14 +119,14 @@ class Spectrum:
 
     @cached_property
     def _unexplained(self) -> float:
-        """N − Σ b, what no λ can fit; exactly zero where it is but rounding."""
+        """N − Σ b, what no λ can fit; exactly zero where it is only rounding."""
         left = float(self.total - self._explained.sum())
         rounding = ROUNDING[self.values.dtype.name] * self.total
         return left if self.total > len(self.values) and left > rounding else 0.0
 
     @property
     def _different(self) -> int:
-        """N; but r where all samples can be fitted perfectly: the others then repeat these."""
+        """N; but r where all samples can be fitted perfectly: the others are then repetitions."""
         return self.total if self._unexplained else len(self.values)
 
     def _freedom(self, lam: float) -> float:
@@ -143,7 +143,7 @@ def eigenpairs(matrix: Floats) -> tuple[Floats, Floats]:
 
 
 def _directions(matrix: Floats, total: int) -> tuple[Floats, Floats]:
-    """Eigenvalues and eigenvectors of a positive semi-definite matrix of so many samples, but no rounding."""
+    """Eigenvalues and eigenvectors of a positive semi-definite matrix of N samples, without rounding."""
     s, v = eigenpairs(matrix)
     kept = s > rounding_floor(s, len(matrix))
     kept[: max(len(s) - total, 0)] = False  # eigenvalues ascend
@@ -158,7 +158,7 @@ def rounding_floor(values: Floats, dim: int) -> float:
 def square_root(gram: Floats, prototypes: Floats, total: int) -> tuple[Floats, Floats]:
     """Rows X (r × d, r ≤ N) and targets Y (r × C) with the sums Xᵀ X = G and Yᵀ X = c of N samples.
 
-    They are no samples: any rotation of them has the same sums, and the sums are all that they come from.
+    They are not samples: any rotation of them has the same sums, and they are computed from the sums alone.
     A Cholesky factorisation with pivots, P G Pᵀ = L Lᵀ, ends after r columns, where only rounding is left:
     X = Lᵀ P, and Y solves L Y = P cᵀ in its first r rows. Costs d r² operations.
 
@@ -179,8 +179,8 @@ def square_root(gram: Floats, prototypes: Floats, total: int) -> tuple[Floats, F
 def solve(gram: Floats, prototypes: Floats, total: int, lam: float) -> Floats:
     """W = (G + λI)⁻¹ c for one λ ≥ 0, d × C. Costs d³/3 where λ is above rounding, else a `Spectrum`.
 
-    In float32 it is a plain LU solve, whatever comes out of it: that is what float32 is for here. Of what a
-    singular matrix gives, what is not a number becomes zero, and what is infinite the largest number.
+    In float32 it is a plain LU solve, even of a singular matrix: that is what float32 is for here. In the
+    result, NaN becomes zero, and infinity the largest number.
 
     >>> solve(np.diag([4.0, 1.0]), np.array([[2.0, 1.0]]), total=2, lam=1.0).ravel().round(12).tolist()
     [0.4, 0.5]
@@ -197,7 +197,7 @@ def solve(gram: Floats, prototypes: Floats, total: int, lam: float) -> Floats:
 
 
 def well_conditioned_factor(gram: Floats, total: int, lam: float) -> torch.Tensor | None:
-    """L of G + λI = L Lᵀ, if all eigenvalues stand at least six digits above rounding; else None."""
+    """L of G + λI = L Lᵀ, if all eigenvalues are at least six digits above rounding; else None."""
     enough = rounding_limit(float(np.trace(gram)))
     if lam <= enough and total < len(gram):
         return None
@@ -214,7 +214,7 @@ def rounding_limit(trace: float) -> float:
 
 
 def _smallest_eigenvalue(factor: torch.Tensor) -> float:
-    """That of L Lᵀ, from above and mostly within a tenth: power iteration with the inverse."""
+    """Of L Lᵀ, from above and mostly within a tenth: power iteration with the inverse."""
     vector = torch.rand(len(factor), 1, dtype=factor.dtype, generator=torch.Generator().manual_seed(0))
     for _ in range(8):
         vector = torch.cholesky_solve(vector / vector.norm(), factor)
@@ -233,7 +233,7 @@ def equations(statistics: GramStatistics, balance: bool) -> tuple[Floats, Floats
 
     Balanced, with μ_y = c_y / n_y and n̄ = N / C, the scatter within classes stays and every class mean
     counts n̄ times:  G_b = S_W + n̄ Σ μ_y μ_yᵀ = G + Σ (n̄ − n_y) μ_y μ_yᵀ  and  c_b = n̄ μ_y.
-    Where classes are equal this changes nothing at all.
+    Where classes have equal counts this changes nothing.
     """
     if not balance or not statistics.labels:
         return statistics.gram, statistics.prototypes
@@ -252,7 +252,7 @@ def balancing(products: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
 
         n̄ R M (I + (n̄I − N) Mᵀ R M)⁻¹ = W B      with    B = n̄ N⁻¹ (I + (n̄I − N) Mᵀ R M)⁻¹,
 
-    since R M = W N⁻¹. `products` are cᵀ R c = cᵀ W. So G needs no second factorisation, whatever the counts.
+    since R M = W N⁻¹. `products` are cᵀ R c = cᵀ W. So G needs no second factorisation, for any counts.
 
     >>> balancing(torch.tensor([[1.5, 0.0], [0.0, 0.5]]), torch.tensor([2, 2])).tolist()
     [[1.0, 0.0], [0.0, 1.0]]
@@ -267,10 +267,10 @@ def balancing(products: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class Solution:
-    """The classifier that sums stand for: made when first used, since learning alone needs no solving.
+    """The ridge classifier of sums: computed when first used, since learning alone needs no solving.
 
     `lam` is a number ≥ 0, or None to take it from the sums by generalised cross-validation; `known` are the
-    weights, if they are at hand. The statistics must not change while the solution is in use.
+    weights, if known already. The statistics must not change while the solution is in use.
     """
 
     statistics: GramStatistics
@@ -289,7 +289,7 @@ class Solution:
 
     def _solved_with(self, lam: float) -> Floats:
         sums = self.statistics
-        if sums.precision == "float32":  # W may be anything there, and products with it overflow
+        if sums.precision == "float32":  # W may be arbitrarily large there, and products with it overflow
             return solve(*equations(sums, self.balance), sums.total, lam)
         weights = solve(sums.gram, sums.prototypes, sums.total, lam)
         if self.balance:
@@ -299,7 +299,7 @@ class Solution:
 
     @property
     def solved(self) -> bool:
-        """Whether the weights are there, because they were asked for or known."""
+        """Whether the weights are known already."""
         return "_solved" in vars(self) or self.known is not None
 
     @property

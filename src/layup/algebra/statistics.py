@@ -1,4 +1,4 @@
-"""The sums that a model keeps for ever, as an algebra.
+"""The sums that a model keeps, as an algebra.
 
 For feature vectors Φ (rows of a matrix) with labels y,
 
@@ -7,8 +7,8 @@ For feature vectors Φ (rows of a matrix) with labels y,
     G   = Σ Φ Φᵀ     over all samples                     (Gram matrix, eq. 7)
 
 `ClassSums` holds c and n, `GramStatistics` adds G. Learning is `update`, un-learning is `revert`,
-merging two machines is `+`, taking out a shared part is `−`; none of them needs a sample again, and
-their order does not matter (to rounding). Nothing here knows of images, λ or files' formats.
+merging two models is `+`, subtracting a shared part is `−`; none of them needs earlier samples again, and
+their order does not matter (up to rounding). Nothing here knows about images, λ or file formats.
 """
 
 from __future__ import annotations
@@ -28,29 +28,29 @@ from layup.registry import unknown_name
 from layup.storage import Declarations, Declared
 
 Floats: TypeAlias = NDArray[np.floating[Any]]
-"""Numbers of float64, or of float32 where that was asked for."""
+"""float64, or float32 where that was chosen."""
 Samples: TypeAlias = tuple[Floats, NDArray[Any]]
 """Feature vectors, n × d, and their n labels."""
 Label: TypeAlias = Hashable
 
 CHUNK = 1024
-"""Rows converted to float64 at a time: a lesson of any length needs one chunk of extra memory."""
+"""Rows converted to float64 at a time: a batch of any size needs one chunk of extra memory."""
 PENDING = 512
-"""Samples that may wait to be added to G: so many at a time cost hardly more each than any larger number."""
+"""How many samples may wait to be added to G: adding more of them together would hardly be cheaper."""
 
 MOST = 2**53
-"""The largest count of a class in a file: beyond it, floats cannot tell a number from the next."""
+"""The largest count of a class in a file: beyond it, floats cannot tell a whole number from the next."""
 SOUND = 1e-3
-"""Of the trace of G: how far below zero rounding may have brought the scatter within classes.
+"""A share of the trace of G: how far below zero rounding may have brought the scatter within classes.
 
 Sums alone stay within d·ε of it. Images that are read again to be forgotten differ by a millionth, so this
-leaves room for hundreds that are forgotten for each that stays.
+leaves room for hundreds of forgotten images per image that stays.
 """
 
 PRECISIONS = ("float64", "float32")
-"""What sums may be kept in. float32 is there to do as others have done: it loses what small λ need."""
+"""What sums may be kept in. float32 is there to compare with other code: it loses what small λ need."""
 SUMMABLE = {"float64": (1e-60, 1e60), "float32": (1e-15, 1e7)}
-"""The size that the largest value of a sample may have, from m to M, unless all its values are zero.
+"""The range, from m to M, for the size of the largest value of a sample, unless all its values are zero.
 
 Then nothing overflows or vanishes with N = 10⁹ samples of d = 10⁵ values. float64 reaches from 10⁻³⁰⁸ to
 10³⁰⁸ with ε = 2·10⁻¹⁶, float32 from 10⁻³⁸ to 3·10³⁸ with ε = 10⁻⁷; smaller numbers lose their digits.
@@ -59,7 +59,7 @@ Then nothing overflows or vanishes with N = 10⁹ samples of d = 10⁵ values. f
   smallest eigenvalue that can be told from zero (ε m²)² = 10⁻²⁷¹. All that float32 can hold is within.
 - float32: no norm is taken. The square of a sum of N samples, N² d M², is 10³⁷; ε m² = 10⁻³⁷.
 
-Other values of the sample may be of any size: beside the largest, those that vanish are but rounding.
+Other values of the sample may be of any size: next to the largest, those that vanish are only rounding.
 """
 
 
@@ -87,12 +87,12 @@ HEADER: dict[str, schema.Shape] = {
     "labels": schema.Rule("a list of labels of one type, sorted, each once", _is_sorted),
     "counts": [schema.whole(1, MOST)],
 }
-"""What the header of sums must look like."""
+"""The shape of the header of sums."""
 
 
 @dataclass(frozen=True)
 class _Held:
-    """What sums hold. It never changes, another replaces it: an interruption leaves all or nothing."""
+    """What sums hold. It is immutable and replaced as a whole: an interruption leaves all or nothing."""
 
     labels: list[Any] = field(default_factory=list)
     counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
@@ -102,7 +102,7 @@ class _Held:
 
 @dataclass(frozen=True)
 class _HeldWithGram(_Held):
-    """The same with G: one triangle, once there is anything to keep, and samples yet to be added to it."""
+    """The same with G: one triangle, once there is something to keep, and samples yet to be added to it."""
 
     triangle: Triangle | None = None
     pending: tuple[Samples, ...] = ()
@@ -112,8 +112,8 @@ class ClassSums:
     """One sum of feature vectors and one count per label; labels are kept sorted.
 
     Args:
-        layers: the width of every block of columns by name, or just the number of columns.
-        precision: what is summed and kept in, "float64" or "float32".
+        layers: the width of every block of columns by name, or only the number of columns.
+        precision: of the sums, "float64" or "float32".
 
     >>> sums = ClassSums(2)
     >>> sums.update([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], ["b", "a", "b"])
@@ -123,7 +123,7 @@ class ClassSums:
 
     kind = "class sums"
     ARRAYS: ClassVar[tuple[str, ...]] = ("prototypes",)
-    """The names of what `state` gives."""
+    """The names of the arrays of `state`."""
 
     def __init__(self, layers: Mapping[str, int] | int, precision: str = "float64") -> None:
         require_precision(precision)
@@ -139,12 +139,12 @@ class ClassSums:
 
     @property
     def counts(self) -> NDArray[np.int64]:
-        """How many samples there are of each class."""
+        """How many samples each class has."""
         return self._held.counts
 
     @property
     def prototypes(self) -> Floats:
-        """The sum of the feature vectors of each class, C × dim, as an array of its own."""
+        """The sum of the feature vectors of each class, C × dim, as a new array."""
         return np.array(self._held.rows, self.precision).reshape(len(self.labels), self.dim)
 
     @property
@@ -163,19 +163,19 @@ class ClassSums:
             self._accumulate(self._sums_of(x, y), +1)
 
     def add(self, other: Self) -> None:
-        """Learn what other sums hold, all at once: an interruption leaves these sums as they were."""
+        """Learn what other sums hold, in one step: an interruption leaves these sums as they were."""
         self._accumulate(other, +1)
 
     def revert(self, features: ArrayLike, labels: ArrayLike) -> None:
-        """Un-learn: take samples out again; see `remove`."""
+        """Un-learn: subtract samples again; see `remove`."""
         gone = self.empty()
         gone.update(features, labels)
         self.remove(gone)
 
     def remove(self, part: Self) -> None:
-        """Take other sums out of these; a class left without samples disappears.
+        """Subtract other sums from these; a class left without samples disappears.
 
-        Raises `ForgetError`, and changes nothing, if there were never that many samples of a class.
+        Raises `ForgetError`, and changes nothing, if a class never had that many samples.
         """
         mine = dict(zip(self.labels, self.counts.tolist(), strict=True))
         for label, count in zip(part.labels, part.counts.tolist(), strict=True):
@@ -227,14 +227,14 @@ class ClassSums:
         return np.concatenate(indices) if indices else np.zeros(0, np.int64)
 
     def span(self, layers: Sequence[str]) -> slice:
-        """Where layers that follow each other are in a feature vector: what a slice takes is not copied.
+        """Where contiguous layers are in a feature vector: a slice of it is not copied.
 
         >>> ClassSums({"shallow": 1, "deep": 2, "head": 3}).span(["deep", "head"])
         slice(1, 6, None)
         """
         columns = self.columns(layers)
         if not len(columns) or (np.diff(columns) != 1).any():
-            raise InputError(f"These layers do not follow each other: {', '.join(layers) or 'none'}.")
+            raise InputError(f"These layers are not contiguous: {', '.join(layers) or 'none'}.")
         return slice(int(columns[0]), int(columns[-1]) + 1)
 
     def save(self, path: str | Path) -> None:
@@ -244,7 +244,7 @@ class ClassSums:
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read what `save` wrote, if it could be the sums of samples."""
+        """Read what `save` wrote, and check that it can be the sums of samples."""
         header, arrays = storage.read(path, cls.kind, cls.require_declared)
         try:
             return cls.from_state(header, arrays)
@@ -255,7 +255,7 @@ class ClassSums:
         """The sums as a JSON-able header and arrays."""
         for label in self.labels:
             if not isinstance(label, str | int | float | bool):
-                raise InputError(f"Cannot save the label {label!r}: labels in files are text or numbers.")
+                raise InputError(f"Cannot save the label {label!r}: labels in files are strings or numbers.")
         header = {
             "layers": [[name, width] for name, width in self.layers.items()],
             "labels": self.labels,
@@ -265,12 +265,12 @@ class ClassSums:
 
     @classmethod
     def require_declared(cls, header: Mapping[str, Any], declared: Declarations) -> None:
-        """Refuse a header, and what arrays are said to be, that `state` cannot have given: a `ValueError`."""
+        """Raise a `ValueError` for a header, and declared arrays, that `state` cannot have returned."""
         for name, rule in HEADER.items():
             schema.require(header.get(name), rule, name)
         layers, labels = dict(header["layers"]), header["labels"]
         if len(layers) != len(header["layers"]):
-            raise ValueError("two of its layers have one name")
+            raise ValueError("two of its layers have the same name")
         if len(labels) != len(header["counts"]):
             raise ValueError(f"it has {len(labels)} labels but {len(header['counts'])} counts")
         for name, shape in cls._shapes(len(labels), sum(layers.values())).items():
@@ -278,7 +278,7 @@ class ClassSums:
             if found is None:
                 raise ValueError(f"it has no array {name!r}")
             if found.dtype not in PRECISIONS or found.shape != shape:
-                raise ValueError(f"its array {name!r} is {found}, and not of floats in shape {shape}")
+                raise ValueError(f"its array {name!r} is {found}, not floats of shape {shape}")
         if len({declared[name].dtype for name in cls.ARRAYS}) > 1:
             raise ValueError("its sums are of different types")
 
@@ -317,22 +317,22 @@ class ClassSums:
             names, index = np.unique(y, return_inverse=True)
         except TypeError:
             raise InputError(
-                f"Labels of one lesson must be of one type, not a mix: {y.tolist()[:4]}."
+                f"Labels of one batch must be of one type, not a mix: {y.tolist()[:4]}."
             ) from None
         order = np.argsort(index, kind="stable")
         counts = np.bincount(index)
         rows = np.add.reduceat(x[order], np.cumsum([0, *counts[:-1]]), axis=0)
-        apart = [row.copy() for row in rows]  # one that is kept shall not keep the others
+        apart = [row.copy() for row in rows]  # so that keeping one does not keep the others in memory
         sums._held = replace(sums._held, labels=names.tolist(), counts=counts, rows=apart)
         return sums
 
     def _accumulate(self, other: Self, sign: int) -> None:
         """Add (+1) or subtract (−1) other sums in place: all of them or, if interrupted, nothing."""
-        # All that is new is computed first, beside what there is. Then one assignment puts it in its place.
+        # All new values are computed first, without touching the old ones. Then one assignment replaces them.
         self._held = self._combined(other, sign)
 
     def _combined(self, other: Self, sign: int) -> _Held:
-        """What there is when other sums are added (+1) or subtracted (−1).
+        """The result of adding (+1) or subtracting (−1) other sums.
 
         Sums are aligned by label, and classes without samples are dropped. The sums of classes that are not
         in `other` are not copied.
@@ -356,7 +356,7 @@ class ClassSums:
         return _Held(labels, counts, [sums[label][1] for label in labels])
 
     def _take(self, source: Self, columns: NDArray[Any]) -> None:
-        """Become the given columns of the source."""
+        """Take the given columns of the source."""
         rows = [row[columns] for row in source._held.rows]
         self._held = replace(self._held, labels=list(source.labels), counts=source.counts.copy(), rows=rows)
 
@@ -375,12 +375,12 @@ class ClassSums:
             )
         if len(x) != len(y):
             raise InputError(
-                f"There are {len(x)} feature vectors but {len(y)} labels. Give one label for each."
+                f"There are {len(x)} feature vectors but {len(y)} labels. Give one label per vector."
             )
         if x.shape[1] != self.dim:
             raise InputError(
                 f"These features have {x.shape[1]:,} values but the model was built with {self.dim:,} "
-                f"({_describe(self.layers)}). Use the same backbone and k for every lesson."
+                f"({_describe(self.layers)}). Use the same backbone and k for every batch."
             )
         require_summable(x, self.precision)
         for start in range(0, len(x), CHUNK):
@@ -388,12 +388,12 @@ class ClassSums:
 
 
 class GramStatistics(ClassSums):
-    """Class sums and the Gram matrix G: all that LayUP ever keeps.
+    """Class sums and the Gram matrix G: all that LayUP keeps.
 
-    Of G one triangle is kept, so memory is 8·(d²/2 + C·d) bytes (4·(…) in float32), whatever the number of
-    samples; learning costs d² operations a sample. All of G is written anew for whatever is added to it, so
-    small lessons wait until they are enough, or until a file is written, and are added as one. What is asked
-    of the sums always includes them.
+    One triangle of G is kept, so memory is 8·(d²/2 + C·d) bytes (4·(…) in float32), for any number of
+    samples; learning costs d² operations per sample. Every addition writes all of G again, so small batches
+    wait until they are enough, or until a file is written, and are added together. Every property of the sums
+    includes them.
 
     >>> a, b = GramStatistics(2), GramStatistics(2)
     >>> a.update([[1.0, 0.0]], ["cat"])
@@ -414,7 +414,7 @@ class GramStatistics(ClassSums):
 
     @property
     def gram(self) -> Floats:
-        """G, d × d, as an array of its own. Costs one pass over it, and d² operations a sample that waits."""
+        """G, d × d, as a new array. Costs one pass over it, and d² operations per waiting sample."""
         return self._flushed().dense()
 
     @property
@@ -427,9 +427,9 @@ class GramStatistics(ClassSums):
     def rows(self) -> Samples | None:
         """The samples and their labels, if they are so few that all of them still wait to be added to G.
 
-        >>> lesson = GramStatistics(2)
-        >>> lesson.update([[1.0, 0.0], [0.0, 2.0]], ["cat", "dog"])
-        >>> lesson.rows
+        >>> batch = GramStatistics(2)
+        >>> batch.update([[1.0, 0.0], [0.0, 2.0]], ["cat", "dog"])
+        >>> batch.rows
         (array([[1., 0.],
                [0., 2.]]), array(['cat', 'dog'], dtype='<U3'))
         """
@@ -444,26 +444,26 @@ class GramStatistics(ClassSums):
         return super().nbytes + Triangle.nbytes_of(self.dim, self.precision)
 
     def remove(self, part: Self) -> None:
-        """Take other sums out, after checking that what remains could have been learned.
+        """Subtract other sums, after checking that what remains could have been learned.
 
         The scatter within classes, G − Σ c_y c_yᵀ / n_y, is a sum of squares, and must stay one: an image
         that was never learned, or not under that label, mostly shows as a negative direction (always, while
         there are fewer samples than dimensions and the image is new; not always beyond). And where a class
-        loses its last image, nothing of its sum may stay. Costs d³/3.
+        loses its last image, its sum must become zero. Costs d³/3.
         """
         left = self.copy()
         super(GramStatistics, left).remove(part)
-        # The backbone's float32 rounding may differ between two visits of an image: about 1e-6 of its size.
+        # The backbone's float32 rounding may differ between two readings of an image: about 1e-6 of its size.
         rounding = self.dim * np.finfo(self.precision).eps
         slack = 1e-5 * part.trace + float(rounding) * self.trace
-        # What is saved must be sound when it is loaded.
+        # A saved file must pass the checks when it is loaded.
         bearable = min(slack, SOUND * left.trace) if left.labels else slack
         emptied = list({*part.labels} - {*left.labels})
         rest = np.subtract(*(sums.prototypes[np.isin(sums.labels, emptied)] for sums in (self, part)))
         if (rest**2).sum() > part.total * slack or not _is_positive(left.within_class_scatter(), bearable):
             raise ForgetError(
                 "These images cannot be forgotten: they are not what was learned (another image, label or "
-                "backbone), since the remaining sums would not be those of any images. Nothing was changed."
+                "backbone), since no images could have the remaining sums. Nothing was changed."
             )
         self._held = left._held
 
@@ -488,7 +488,7 @@ class GramStatistics(ClassSums):
         return sums
 
     def _require_sound(self) -> None:
-        """Refuse what no samples can have given. Costs d³/3 operations."""
+        """Refuse sums that no samples can have. Costs d³/3 operations."""
         most = SUMMABLE[self.precision][1] ** 2 * float(self.total) * self.dim
         if not 0 <= self.trace <= most or (not self.labels and self.trace):
             raise ValueError("its G is not that of its classes")
@@ -532,11 +532,11 @@ class GramStatistics(ClassSums):
 
     def _take(self, source: Self, columns: NDArray[Any]) -> None:
         super()._take(source, columns)
-        if source._held.triangle is None:  # a small lesson stays one
+        if source._held.triangle is None:  # a small batch stays one
             pending = tuple((x[:, columns], y) for x, y in source._held.pending)
             self._held = replace(self._held, pending=pending)
         else:
-            source._flush()  # once, and not in every part that is taken
+            source._flush()  # once, not in every part that is taken
             self._held = replace(self._held, triangle=source._flushed().take(columns))
 
     def _flushed(self) -> Triangle:
@@ -545,16 +545,16 @@ class GramStatistics(ClassSums):
         return triangle.plus_rows(self._waiting()) if self._held.pending else triangle
 
     def _flush(self) -> None:
-        """Let no sample wait any longer."""
+        """Add all waiting samples to G."""
         self._held = replace(self._held, triangle=self._flushed(), pending=())
 
     def _waiting(self) -> Floats:
-        """The feature vectors that wait."""
+        """The waiting feature vectors."""
         return np.concatenate([np.zeros((0, self.dim), self.precision), *(x for x, _ in self._held.pending)])
 
 
 def require_precision(precision: str) -> None:
-    """Refuse what sums cannot be kept in."""
+    """Refuse an unknown precision."""
     if precision not in PRECISIONS:
         raise unknown_name("precision", precision, PRECISIONS)
 
@@ -589,16 +589,16 @@ def require_summable(x: NDArray[Any], precision: str) -> None:
 
 
 def require_finite(*sums: Floats) -> None:
-    """Refuse sums that are not finite numbers: nothing can be solved of them."""
+    """Refuse sums that are not finite numbers: they cannot be solved."""
     if not all(np.isfinite(each).all() for each in sums):
         raise InputError(
-            "These sums are not finite numbers, so that nothing can be solved: they hold NaN or infinity, or "
-            "are too large. Learn them anew, from features of ordinary size."
+            "These sums are not finite numbers: they hold NaN or infinity, or are too large. Learn them "
+            "again, from features of ordinary size."
         )
 
 
 def united(labels: Sequence[Any], others: Sequence[Any]) -> list[Any]:
-    """All labels of both, once, sorted.
+    """All labels of both, without duplicates, sorted.
 
     >>> united(["cat", "dog"], ["ant", "dog"])
     ['ant', 'cat', 'dog']
@@ -621,19 +621,19 @@ def _describe(layers: Mapping[str, int]) -> str:
 
 
 def _sizes(x: NDArray[Any]) -> Floats:
-    """The size of the largest value of each row; NaN or infinity if any of its values is."""
-    with np.errstate(over="ignore"):  # longer numbers than float64 may be larger, which is infinite here
+    """The absolute value of the largest entry of each row; NaN or infinity if any of its entries is."""
+    with np.errstate(over="ignore"):  # numbers beyond float64 become infinite here
         sizes = x.astype(np.float64)
     return np.asarray(np.abs(sizes, out=sizes).max(axis=1, initial=0.0))
 
 
 def _is_positive(matrix: Floats, slack: float) -> bool:
-    """Whether a symmetric matrix has no eigenvalue below −slack. Spends it on one Cholesky factorisation."""
+    """Whether a symmetric matrix has no eigenvalue below −slack. Overwrites it. Costs one Cholesky."""
     matrix[np.diag_indices(len(matrix))] += slack + np.finfo(float).tiny
     if not np.isfinite(matrix).all():
         return False
     try:
-        # What is not a number passes for positive on the way, be it from values whose squares overflow.
+        # LAPACK takes NaN for positive, for example from values whose squares overflow.
         return bool(np.isfinite(np.linalg.cholesky(matrix)).all())
     except np.linalg.LinAlgError:
         return False

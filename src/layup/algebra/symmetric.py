@@ -1,4 +1,4 @@
-"""A symmetric matrix of which one triangle is kept in memory, and in files."""
+"""A symmetric matrix that keeps only one triangle, in memory and in files."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ BLOCK = 128
 class Triangle:
     """A symmetric d × d matrix as panels of rows that end at the diagonal: d²/2 + d·BLOCK/2 values.
 
-    Panel i holds the rows from i·BLOCK to (i+1)·BLOCK, and their columns from 0 to (i+1)·BLOCK. In the square
-    at its end both triangles are there, equal to the bit.
+    Panel i holds the rows from i·BLOCK to (i+1)·BLOCK, and their columns from 0 to (i+1)·BLOCK. The square
+    at its end holds both triangles, equal to the bit.
 
-    A triangle never changes: what is computed is another one, so that an interruption leaves what was there.
+    A triangle is immutable: every operation makes a new one, so that an interruption leaves the old one.
 
     >>> triangle = Triangle.zeros(2).plus_rows(np.array([[1.0, 2.0], [0.0, 3.0]]))
     >>> triangle.dense().tolist(), triangle.trace(), triangle.packed().tolist()
@@ -39,10 +39,10 @@ class Triangle:
 
     @classmethod
     def of(cls, matrix: ArrayLike) -> Self:
-        """The symmetric matrix whose lower triangle this one has."""
+        """From the lower triangle of a square matrix."""
         dense = np.asarray(matrix)
         if dense.ndim != 2 or dense.shape[0] != dense.shape[1]:
-            raise InputError(f"An array of shape {dense.shape} has no triangle: give a square matrix.")
+            raise InputError(f"Give a square matrix, not an array of shape {dense.shape}.")
         return cls(tuple(_mirrored(dense[start:stop, :stop].copy()) for start, stop in _panels(len(dense))))
 
     @classmethod
@@ -54,7 +54,7 @@ class Triangle:
         """
         if packed.shape != (_size(dim),):
             raise InputError(
-                f"Values of shape {packed.shape} are no triangle of a {dim} × {dim} matrix, "
+                f"Values of shape {packed.shape} are not a triangle of a {dim} × {dim} matrix, "
                 f"which has {_size(dim)} values."
             )
         panels = []
@@ -77,13 +77,13 @@ class Triangle:
 
     @staticmethod
     def nbytes_of(dim: int, precision: str) -> int:
-        """Bytes that a triangle of such a matrix takes."""
+        """Bytes that a triangle of a d × d matrix takes."""
         return sum((stop - start) * stop for start, stop in _panels(dim)) * np.dtype(precision).itemsize
 
     def plus_rows(self, x: NDArray[Any], sign: int = 1) -> Self:
-        """The matrix plus XᵀX, or less it (−1), for samples X (n × d).
+        """The matrix plus XᵀX, or minus it (−1), for samples X (n × d).
 
-        Costs n·d² operations, and no memory but that of the new triangle.
+        Costs n·d² operations, and only the memory of the new triangle.
         """
         combine = np.add if sign > 0 else np.subtract
         panels = []
@@ -102,7 +102,7 @@ class Triangle:
         return type(self)(tuple(a - b for a, b in zip(self._panels, other._panels, strict=True)))
 
     def dense(self) -> NDArray[Any]:
-        """The whole matrix, as an array of its own."""
+        """The whole matrix, as a new array."""
         dense = np.empty((self.dim, self.dim), self._panels[0].dtype)
         for (start, stop), panel in zip(_panels(self.dim), self._panels, strict=True):
             dense[start:stop, :stop] = panel
@@ -117,7 +117,7 @@ class Triangle:
         [[6, 4], [4, 1]]
         """
         if np.array_equal(columns, np.arange(self.dim)):
-            return self  # which never changes
+            return self  # immutable
         return type(self)(
             tuple(self._block(columns[start:stop], columns[:stop]) for start, stop in _panels(len(columns)))
         )
@@ -135,7 +135,7 @@ class Triangle:
         return packed
 
     def _block(self, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[Any]:
-        """The values where these rows and columns meet, each from the panel of whichever is further down."""
+        """The values where these rows and columns meet, each from the panel of the lower of the two."""
         block = np.empty((len(rows), len(columns)), self._panels[0].dtype)
         for (start, stop), panel in zip(_panels(self.dim), self._panels, strict=True):
             within, above = (start <= rows) & (rows < stop), rows < start
@@ -146,7 +146,7 @@ class Triangle:
 
 
 def _panels(dim: int) -> Iterator[tuple[int, int]]:
-    """Where the rows of each panel begin and end; a matrix without rows has one panel without rows."""
+    """Where the rows of each panel begin and end; an empty matrix has one empty panel."""
     for start in range(0, max(dim, 1), BLOCK):
         yield start, min(start + BLOCK, dim)
 

@@ -1,7 +1,7 @@
 """Backbones: frozen networks that give one vector per layer.
 
 `load_backbone` takes a name: one that comes with layup (`BACKBONES`), any of timm, or `hf:` with a model of
-Hugging Face. `Backbone.from_module` takes a network of your own. `ENGINES` are the ways to compute them.
+Hugging Face. `Backbone.from_module` takes your own network. `ENGINES` are the ways to compute them.
 """
 
 import layup.compat  # noqa: F401  # first, for all modules here: timm imports torchvision

@@ -25,17 +25,17 @@ from layup.formats import has_controls
 from layup.memory import Forecast, require
 
 NETWORK = ""  # the name of the network among its own modules, as torch has it
-HEAD = "head"  # the name of the embedding where it counts as a layer of its own
+HEAD = "head"  # the name of the embedding where it counts as a layer
 TOKEN_LAYERS = 6  # the paper's k, for networks of tokens
-ROUNDING = 1e-3  # of the largest value, far above what sums in another order differ by, far below an error
-BATCH = 32  # images that pass the network together
-COPIES = 2  # of what the busiest module is given and gives: residuals, and what convolutions make of them
+ROUNDING = 1e-3  # of the largest value: far above the rounding of sums in another order, far below an error
+BATCH = 32  # images that pass through the network together
+COPIES = 2  # of the input and output of the largest module: residuals, and what convolutions make of them
 MAP_LAYERS_SHARE = 0.35  # of the depth, for networks of maps, whose depth varies from 4 to 200
 
 
 @dataclass(frozen=True)
 class Layer:
-    """A module whose output is read, and how many values an image it gives."""
+    """A module whose output is read, and how many values per image it gives."""
 
     name: str
     width: int
@@ -43,7 +43,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class Activations:
-    """What a backbone saw in a batch: (B, width) a layer, shallow to deep, and the embedding (B, width)."""
+    """The vectors of a batch: (B, width) per layer, shallow to deep, and the embedding (B, width)."""
 
     layers: tuple[Tensor, ...]
     embedding: Tensor
@@ -51,7 +51,7 @@ class Activations:
 
 @dataclass
 class _Made:
-    """What is made of a backbone when it is first asked for; shared by views of it that differ in neither."""
+    """What is made when first needed; shared by views of a backbone that differ in neither."""
 
     fingerprint: str | None = None
     engine: Engine | None = None
@@ -60,8 +60,8 @@ class _Made:
 class Backbone:
     """A frozen pre-trained network that turns images into one vector per layer and a final embedding.
 
-    Usually made by `load_backbone`, or by `Backbone.from_module` for a network of your own. A call costs one
-    forward pass: hooks reduce each layer's output to its vector as it passes, and are gone afterwards.
+    Usually made by `load_backbone`, or by `Backbone.from_module` for your own network. A call costs one
+    forward pass: hooks reduce each layer's output to its vector on the way, and are removed afterwards.
 
     >>> from layup.backbones import load_backbone
     >>> backbone = load_backbone("vit-nano")
@@ -75,16 +75,16 @@ class Backbone:
 
     Attributes:
         name: What it is called, such as "bundled" or a full timm name.
-        spec: The keyword arguments of `load_backbone` that rebuild it, as plain JSON values; None for a
-            module of your own.
+        spec: The keyword arguments of `load_backbone` that rebuild it, as plain JSON values; None for your
+            own module.
         network: The `nn.Module`, frozen and in eval mode; images in, embedding out.
-        preprocessing: How images are made ready for it.
+        preprocessing: How images are prepared for it.
         layers: The layers, shallow to deep.
         embedding_width: How many values the embedding has.
-        default_k: How many of the last layers to use if nothing else is said.
+        default_k: How many of the last layers to use by default.
         device: Where it runs.
         engine: What computes the network, a name of `layup.backbones.ENGINES`; see `with_engine`.
-        passes: How many images it has passed; see `counted`.
+        passes: How many images have passed through it; see `counted`.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class Backbone:
         self._embedding = NETWORK if embedding is None else _known(self.network, [embedding])[0]
 
         outputs = self._dry_run()
-        if self._embedding not in outputs:  # the network gives something else than a tensor
+        if self._embedding not in outputs:  # the network does not return a tensor
             self._embedding = self._names[-1]
         pooling = Pooling.of(network) if pooling is None else pooling
         square = preprocessing.size[0] == preprocessing.size[1]
@@ -124,7 +124,7 @@ class Backbone:
         }
         deepest = self._names[-1]
         gives_maps = outputs[deepest].ndim == 4
-        # On a CPU convolutions run faster with the channels innermost; tokens have no such choice.
+        # On a CPU convolutions run faster with the channels innermost.
         innermost = gives_maps and not self._poolings[deepest].channels_last and self.device.type == "cpu"
         self.memory_format = torch.channels_last if innermost else torch.contiguous_format
         self.network.to(memory_format=self.memory_format)  # type: ignore[call-overload]
@@ -155,8 +155,8 @@ class Backbone:
         """Any network, with the names of the modules to read, shallow to deep.
 
         The module itself is used, not a copy: it is frozen and put in eval mode. The embedding is the
-        output of the module named by `embedding`; without it, that of the network or, if that is no tensor,
-        of the last layer.
+        output of the module named by `embedding`; without it, that of the network or, if that is not a
+        tensor, of the last layer.
 
         >>> network = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Conv2d(4, 5, 3))
         >>> backbone = Backbone.from_module(network, ["1", "2"], Preprocessing((8, 8), (8, 8), "squash"))
@@ -177,7 +177,7 @@ class Backbone:
     def with_engine(self, engine: str) -> Self:
         """The same backbone, computed by another engine: other speed, and other rounding.
 
-        Costs nothing until the first image. Then the engine is made, and must give what the network gives.
+        Costs nothing until the first image. Then the engine is made, and checked against the network.
 
         >>> from layup.backbones import load_backbone
         >>> load_backbone("vit-nano").with_engine("folded").engine
@@ -190,14 +190,14 @@ class Backbone:
         return other
 
     def with_preprocessing(self, preprocessing: Preprocessing) -> Self:
-        """The same backbone, for which images of the same size are made ready in another way."""
+        """The same backbone with another way to prepare images of the same size."""
         other = copy(self)
         other.preprocessing = preprocessing
         other._made = _Made(engine=self._made.engine)
         return other
 
     def counted(self) -> Self:
-        """The same backbone with a counter of its own: only what passes this one is counted in `passes`.
+        """The same backbone with its own counter: `passes` counts only the images that this one reads.
 
         >>> from layup.backbones import load_backbone
         >>> backbone = load_backbone("vit-nano")
@@ -212,12 +212,12 @@ class Backbone:
 
     @property
     def depth(self) -> int:
-        """How many layers there are."""
+        """The number of layers."""
         return len(self.layers)
 
     @property
     def frozen(self) -> Backbone:
-        """The network as it came, before any first session: itself, unless it was adapted."""
+        """The network before any first session: itself, unless it was adapted."""
         return self
 
     def last(self, k: int) -> tuple[str, ...]:
@@ -232,7 +232,7 @@ class Backbone:
                 f"k = {k!r} is not a number of layers. Use a whole number from 1 to {self.depth}."
             )
         if not 1 <= k <= self.depth:
-            wrong = "asks for more layers than" if k > self.depth else "is no number of layers for"
+            wrong = "asks for more layers than" if k > self.depth else "is not a number of layers for"
             has = " has" if k > self.depth else ""
             raise InputError(
                 f"k = {k} {wrong} {self.name!r}{has}: it has {self.depth} "
@@ -252,7 +252,7 @@ class Backbone:
         if batch.ndim != 4 or tuple(batch.shape[1:]) != expected:
             raise InputError(
                 f"A batch of shape {tuple(batch.shape)} does not fit {self.name!r}, which reads "
-                f"(B, {', '.join(map(str, expected))}). Make it of images that went through `preprocess`."
+                f"(B, {', '.join(map(str, expected))}). Make it from images that went through `preprocess`."
             )
         compute = self._engine()  # made before the pass: what it holds must not belong to inference mode
         with torch.inference_mode():
@@ -263,9 +263,9 @@ class Backbone:
         return Activations((*layers, embedding) if self._head_is_layer else layers, embedding)
 
     def embed(self, batch: Tensor, *, training: bool = True) -> Tensor:
-        """The embedding alone (B, width), with the way back for gradients, should anything want them.
+        """Only the embedding (B, width); gradients can flow back through it.
 
-        `training` says as what the pass counts.
+        `training` says how the pass is counted.
         """
         reader = {self._embedding: self._poolings[self._embedding]}
         embedding = read(self.network, reader, self._ready(batch))[self._embedding]
@@ -273,14 +273,14 @@ class Backbone:
         return embedding
 
     def forecast(self, images: int = BATCH) -> Forecast:
-        """The memory that a pass of so many images takes beside the weights, as one image has shown."""
+        """The memory that a pass of `images` takes in addition to the weights, measured with one image."""
         return Forecast({"a batch in the network": images * self._pass_bytes}, SMALLER_IMAGES)
 
     @property
     def fingerprint(self) -> str:
-        """Hex SHA-256 of all that decides the vectors: architecture, weights, preprocessing, layers, pooling.
+        """Hex SHA-256 of what decides the vectors: architecture, weights, preprocessing, layers, pooling.
 
-        The device, the memory format and the versions of torch and timm have no part in it. Costs one pass
+        The device, the memory format and the versions of torch and timm are not part of it. Costs one pass
         over the weights, once; call `refresh` after a change of `network`.
         """
         if self._made.fingerprint is None:
@@ -289,14 +289,14 @@ class Backbone:
 
     @property
     def features_key(self) -> str:
-        """By what to file the vectors that this backbone gives: its fingerprint, and what computes it.
+        """The key of this backbone's vectors in a cache: its fingerprint, and its engine.
 
-        Vectors of two engines differ by rounding, so that they must not stand in for each other.
+        Vectors of two engines differ by rounding, so they must not be mixed.
         """
         return self.fingerprint if self.engine == EAGER else f"{self.fingerprint}-{self.engine}"
 
     def refresh(self) -> None:
-        """Have fingerprint and engine made anew: `network` was changed, for example by adapters."""
+        """Let fingerprint and engine be made again: `network` was changed, for example by adapters."""
         self._made = _Made()
 
     def __repr__(self) -> str:
@@ -304,7 +304,7 @@ class Backbone:
         return f"Backbone({self.name!r}, {self.depth} layers, {height} × {width} pixels)"
 
     def _ready(self, batch: Tensor) -> Tensor:
-        """The batch where and how the network wants it."""
+        """The batch on the device and in the format of the network."""
         return batch.to(self.device, torch.float32, memory_format=self.memory_format)
 
     def _digest(self) -> str:
@@ -324,7 +324,7 @@ class Backbone:
         return digest.hexdigest()
 
     def _engine(self) -> Engine:
-        """The engine, which was seen to give what the network gives."""
+        """The engine, checked against the network."""
         if self._made.engine is None:
             self._made.engine = self._made_engine()
         return self._made.engine
@@ -339,7 +339,7 @@ class Backbone:
                 self._require_the_same(engine, batch)
         except LayupError:
             raise
-        except Exception as error:  # exporters and runtimes have many kinds of their own
+        except Exception as error:  # exporters and runtimes raise many kinds of errors
             raise InputError(
                 f"The engine {self.engine!r} cannot compute {self.name!r}: {first_line(error)} "
                 f"Use {EAGER!r}, which computes any network."
@@ -347,19 +347,19 @@ class Backbone:
         return engine
 
     def _require_the_same(self, engine: Engine, batch: Tensor) -> None:
-        """Refuse an engine that gives something else: a graph may have left out what it did not see."""
+        """Refuse an engine with other results: an exported graph may have left something out."""
         with torch.inference_mode():
             expected, given = read(self.network, self._poolings, batch), engine(batch)
         for name, vectors in expected.items():
             gap = float((given[name] - vectors).abs().max() / vectors.abs().max().clamp_min(1e-30))
             if not gap <= ROUNDING:
                 raise InputError(
-                    f"The engine {self.engine!r} does not give what {self.name!r} gives: layer {name!r} is "
+                    f"The engine {self.engine!r} computes {self.name!r} wrongly: layer {name!r} is "
                     f"off by {gap:.1g} of its largest value. Use {EAGER!r}, which computes any network."
                 )
 
     def _dry_run(self) -> dict[str, Tensor]:
-        """What each module that is read gives for one black image; without the network's, if no tensor."""
+        """The output of each read module for one black image; without the network's, if not a tensor."""
         height, width = self.preprocessing.size
         require_room((height, width))
         names = dict.fromkeys((*self._names, self._embedding), first_tensor)
@@ -371,12 +371,12 @@ class Backbone:
         except (RuntimeError, ValueError, AssertionError) as error:
             raise InputError(
                 f"{self.name!r} cannot read images of {height} × {width} pixels: {first_line(error)} "
-                "Use another input_size, or none for the network's own."
+                "Use another input_size, or None for the network's own."
             ) from error
         for name in names:
             if name not in outputs:
                 raise InputError(
-                    f"Layer {name!r} of {self.name!r} takes no part in the forward pass. Leave it out."
+                    f"Layer {name!r} of {self.name!r} is not used in the forward pass. Leave it out."
                 )
             output = outputs[name]
             if (output is None or output.shape[:1] != (1,)) and name != NETWORK:
@@ -399,7 +399,7 @@ def require_room(size: tuple[int, int]) -> None:
 
 
 def _known(network: nn.Module, names: Sequence[str]) -> tuple[str, ...]:
-    """The names, if there are any and the network has all of them."""
+    """The names, if there is at least one and the network has all of them."""
     if not names:
         raise InputError("No layers were given. Name at least one module of the network.")
     modules = [name for name, _ in network.named_modules() if name]
@@ -420,6 +420,6 @@ def _describe(module: nn.Module) -> str:
 
 
 def first_line(error: Exception) -> str:
-    """The first sentence of somebody else's error, to quote in ours."""
+    """The first line of another library's error, to quote in ours."""
     text = str(error).strip().partition("\n")[0] or type(error).__name__
     return text if text.endswith((".", "!", "?")) else text + "."

@@ -48,7 +48,7 @@ def load_bundled(
         Preprocessing.from_timm(IMAGES, size),
         name="bundled",
         architecture=ARCHITECTURE,
-        # With the size, so that what was saved can still be read after a change of the default.
+        # With the size, so that saved models can still be read after a change of the default.
         spec={"name": "bundled", "weights": None, "input_size": list(size)},
         default_k=DEFAULT_K,
         device=device,

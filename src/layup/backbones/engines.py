@@ -1,6 +1,6 @@
-"""Engines: what computes a network. All give the same vectors, to rounding, and differ in speed.
+"""Engines: what computes a network. All give the same vectors, up to rounding, and differ in speed.
 
-Which is how fast, and what else was tried: docs/engines.md.
+Measured speeds: docs/engines.md.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ENGINES: Registry[Engine] = Registry("engine")
 
 @ENGINES.register(EAGER)
 class Eager:
-    """PyTorch, module after module: computes any network, anywhere, also one that has changed since."""
+    """PyTorch, module after module: computes any network, anywhere, even one that was changed since."""
 
     def __init__(self, network: nn.Module, poolings: Mapping[str, Pooling], batch: Tensor) -> None:
         self.network = network
@@ -50,7 +50,7 @@ class Eager:
 
 @ENGINES.register("folded")
 class Folded(Eager):
-    """The same with batch norms folded into convolutions. Does nothing for networks that have none."""
+    """The same with batch norms folded into convolutions. Changes nothing without batch norms."""
 
     def __init__(self, network: nn.Module, poolings: Mapping[str, Pooling], batch: Tensor) -> None:
         super().__init__(folded(network, batch, poolings), poolings, batch)
@@ -58,15 +58,15 @@ class Folded(Eager):
 
 @ENGINES.register("onnx")
 class Onnx:
-    """ONNX Runtime on the CPU, wherever the network is. Holds the weights once more."""
+    """ONNX Runtime on the CPU, for a network on any device. Holds the weights once more."""
 
     def __init__(self, network: nn.Module, poolings: Mapping[str, Pooling], batch: Tensor) -> None:
         runtime = _onnxruntime()
         self.names = list(poolings)
         file = io.BytesIO()
         with warnings.catch_warnings(), torch.no_grad():
-            # That constants are recorded as such, and that this exporter is the older of two: the newer
-            # one gives a graph as fast, but takes many times as long to do so, at every start.
+            # It warns about recorded constants, and that this exporter is the older of two: the newer one
+            # makes an equally fast graph, but takes many times as long, at every start.
             warnings.simplefilter("ignore")
             torch.onnx.export(
                 _Vectors(folded(network, batch, poolings), poolings).eval(),
@@ -79,12 +79,12 @@ class Onnx:
             )
         options = runtime.SessionOptions()
         options.intra_op_num_threads = torch.get_num_threads()
-        # Threads that wait must not take the cores from those that decode images.
+        # Waiting threads must not take the cores from those that decode images.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         self.session = runtime.InferenceSession(file.getvalue(), options, providers=["CPUExecutionProvider"])
 
     def __call__(self, batch: Tensor) -> dict[str, Tensor]:
-        """One forward pass, and the vectors back to where the batch is."""
+        """One forward pass, and the vectors back on the batch's device."""
         outputs = self.session.run(None, {"images": batch.cpu().contiguous().numpy()})
         return {
             name: torch.from_numpy(output).to(batch.device)

@@ -1,4 +1,4 @@
-"""The same network in fewer steps: what a frozen network computes anew for every image is computed once."""
+"""The same network in fewer steps: what a frozen network computes for every image is computed once."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from layup.backbones.pooling import first_tensor
 
 Pair = tuple[nn.Conv2d, nn.BatchNorm2d]
 
-# Of these classes alone, not of others derived from them, which may do something else with their weights.
+# Only these classes, not their subclasses, which may use their weights differently.
 CONVOLUTIONS = (nn.Conv2d, Conv2dSame)
 NORMS = (nn.BatchNorm2d, BatchNormAct2d)
 
 
 def folded(network: nn.Module, batch: Tensor, read: Collection[str]) -> nn.Module:
-    """A network that gives the same: batch norms are part of the convolutions before them, padding is fixed.
+    """A network with the same output: batch norms are part of the convolutions before them, padding is fixed.
 
-    Costs one forward pass of the batch, which shows what follows what, and a copy of those convolutions;
+    Costs one forward pass of the batch, which shows the order of modules, and a copy of those convolutions;
     everything else is shared with the given network. `read` names the modules whose outputs must stay.
 
     >>> network = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU()).eval()
@@ -52,8 +52,8 @@ def folded(network: nn.Module, batch: Tensor, read: Collection[str]) -> nn.Modul
 def _watched(
     network: nn.Module, batch: Tensor, read: Collection[str]
 ) -> tuple[list[Pair], dict[nn.Conv2d, tuple[int, int]]]:
-    """Which norm alone follows which convolution, and what sizes those see that pad by size."""
-    made: dict[int, tuple[nn.Conv2d, Tensor]] = {}  # with the tensor, lest another gets its id
+    """Which norm is the only one after which convolution, and the input sizes of those that pad by size."""
+    made: dict[int, tuple[nn.Conv2d, Tensor]] = {}  # with the tensor, so that no other gets its id
     pairs: list[Pair] = []
     sizes: dict[nn.Conv2d, tuple[int, int]] = {}
     needed: set[nn.Module] = set()
@@ -89,7 +89,7 @@ def _watched(
 
 
 def _absorb(convolution: nn.Conv2d, norm: nn.BatchNorm2d) -> None:
-    """Have a convolution do what the norm after it does: γ (w·x + b − μ) / σ + β, in float64."""
+    """Let a convolution do what the norm after it does: γ (w·x + b − μ) / σ + β, in float64."""
     weight, bias, mean, variance, gamma, beta = (
         None if values is None else values.detach().cpu().double()
         for values in (
@@ -110,7 +110,7 @@ def _absorb(convolution: nn.Conv2d, norm: nn.BatchNorm2d) -> None:
 
 
 def _padded(same: nn.Conv2d, size: tuple[int, int]) -> nn.Module:
-    """A convolution that pads by the size of its input, for inputs of this size alone."""
+    """A convolution that pads by the size of its input, for inputs of only this size."""
     high, wide = (
         get_same_padding(*numbers)
         for numbers in zip(size, same.kernel_size, same.stride, same.dilation, strict=True)

@@ -1,4 +1,4 @@
-"""Any vision network of Hugging Face's transformers, by `hf:` and its name or folder."""
+"""Vision networks of Hugging Face's transformers, by `hf:` and a name or folder."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ RESAMPLE = {
 
 
 class VisionTower(nn.Module):
-    """A transformers network as a function from images to the embedding that it was trained to give."""
+    """A transformers network as a function from images to its pre-trained embedding."""
 
     def __init__(self, vision: nn.Module) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ def load_huggingface(
     device: torch.device | None = None,
     local_only: bool = False,
 ) -> Backbone:
-    """The network in a folder, or of that name on the hub; of CLIP and its like, the vision half."""
+    """The network in a folder, or of that name on the hub; of CLIP and similar ones, the vision half."""
     source = full_source(name)
     if looks_like_path(source) and not os.path.isdir(source):  # noqa: PTH112
         raise StorageError(f"There is no folder {source!r} with a model. Check the path after {PREFIX!r}.")
@@ -82,14 +82,14 @@ def load_huggingface(
 
 
 def full_source(name: str) -> str:
-    """The name on the hub, or the whole path of a folder: a model must find it from anywhere."""
+    """The name on the hub, or the absolute path of a folder: a model must find it from anywhere."""
     source = name.removeprefix(PREFIX)
-    is_folder = os.path.isdir(source)  # noqa: PTH112 - a name may be too long for a path: then there is none
+    is_folder = os.path.isdir(source)  # noqa: PTH112 - a name may be too long for a path: then it is not one
     return str(Path(source).absolute()) if is_folder else source
 
 
 def block_names(network: nn.Module, source: str) -> list[str]:
-    """The modules that are the network's layers: the blocks that it has most of.
+    """The modules that are the network's layers: its most frequent kind of block.
 
     Transformers keeps blocks in module lists, all in one or one per stage, and stages in a list too.
     """
@@ -107,7 +107,7 @@ def block_names(network: nn.Module, source: str) -> list[str]:
             "Backbone.from_module(model, layers=[…], preprocessing=…)."
         )
     counts = Counter(kind for _, kind in listed)
-    # Lists come before the lists within them: at a tie the later kind is the inner one, blocks, not stages.
+    # Lists come before the lists within them: at a tie the later kind is the inner one: blocks, not stages.
     most = max(reversed(counts), key=lambda kind: counts[kind])
     return [block for block, kind in listed if kind is most]
 
@@ -136,7 +136,7 @@ def preprocessing_of(
             "Layup reads images of one size: {'height', 'width'} or {'shortest_edge'}."
         )
     seen = resize
-    if settings.get("crop_pct") and crop == "center":  # ConvNeXt: the size is that after its own crop
+    if settings.get("crop_pct") and crop == "center":  # ConvNeXt: the size after its own crop
         if seen[0] < SQUASHED_FROM:
             resize = as_size(int(seen[0] / settings["crop_pct"]))
         else:
@@ -167,7 +167,7 @@ def _load_vision(source: str, trusted: Mapping[str, bool]) -> nn.Module:
     transformers = _transformers()
     try:
         model, report = transformers.AutoModel.from_pretrained(source, output_loading_info=True, **trusted)
-    except Exception as error:  # whatever may be wrong with somebody's folder
+    except Exception as error:  # anything may be wrong with a folder
         raise LayupError(
             f"The Hugging Face model {source!r} could not be loaded: {first_line(error)} "
             "Give the name of a vision model on the hub, or a folder made with save_pretrained; "
@@ -190,7 +190,7 @@ def _load_vision(source: str, trusted: Mapping[str, bool]) -> nn.Module:
 
 
 def _load_processor(source: str, trusted: Mapping[str, bool]) -> dict[str, Any]:
-    """The settings of the image processor that belongs to the network."""
+    """The settings of the network's image processor."""
     transformers = _transformers()
     try:
         processor = transformers.AutoImageProcessor.from_pretrained(source, **trusted)

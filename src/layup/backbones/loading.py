@@ -44,11 +44,11 @@ def load_backbone(
             "vit_base_patch16_224.augreg_in21k"; "hf:" and a name or folder of Hugging Face; or one that an
             installed package adds.
         weights: A file with the weights (timm) or a folder with the model (hf:), instead of a download.
-        input_size: Pixels, one number or (height, width), instead of the network's own size.
-        device: Such as "cpu" or "cuda:1"; by default a GPU if there is one.
-        engine: What computes it, all to the same but for rounding: "eager", which is PyTorch as it is;
+        input_size: Pixels, one number or (height, width), instead of the network's default size.
+        device: Such as "cpu" or "cuda:1"; by default a GPU if available.
+        engine: What computes it, with the same results up to rounding: "eager", which is plain PyTorch;
             "folded", faster for networks with batch norms; "onnx", fastest on a CPU (an extra).
-        local_only: Download nothing: take what comes with layup, is in a file, or was downloaded before.
+        local_only: Download nothing: use what comes with layup, is in a file, or was downloaded before.
 
     >>> load_backbone()
     Backbone('bundled', 17 layers, 160 × 160 pixels)
@@ -73,16 +73,16 @@ def _loaded(
     if not isinstance(name, str):
         raise InputError(
             f"A backbone is loaded by its name, not by a {type(name).__name__}. "
-            "For a network of your own: Backbone.from_module(network, layers=[…], preprocessing=…)."
+            "For your own network: Backbone.from_module(network, layers=[…], preprocessing=…)."
         )
     if name in BACKBONES.built_in:
         _require_no_weights(name, weights)
         return BACKBONES[name](input_size=size, device=where)
     if name.startswith(PREFIX):
-        # A path for certain, as the folder that a model was made with may have moved.
+        # Always a path: the folder that a model was made with may have moved.
         source = name if weights is None else f"{PREFIX}{Path(weights).absolute()}"
         return load_huggingface(source, input_size=size, device=where, local_only=local_only)
-    architectures = timm.list_models()  # without those that timm has renamed
+    architectures = timm.list_models()  # without the names that timm has deprecated
     if name.partition(".")[0] not in architectures:
         if name in BACKBONES:
             _require_no_weights(name, weights)
@@ -94,7 +94,7 @@ def _loaded(
             [*own, *architectures],
             f"{', '.join(own)}, hf:NAME, and the names of timm (see `layup backbones`)",
         )
-    # The whole path, so that the spec holds in another working directory.
+    # The absolute path, so that the spec works in another working directory.
     file = None if weights is None else str(Path(weights).absolute())
     return load_timm(name, weights=file, input_size=size, device=where, local_only=local_only)
 
@@ -112,13 +112,13 @@ def _of_plugin(name: str, size: tuple[int, int] | None, device: torch.device, lo
     package = BACKBONES.packages[name]
     if local_only:
         raise InputError(
-            f"{name!r} is of the installed package {package!r}, and nobody knows whether that downloads "
-            "anything. Leave local_only out."
+            f"{name!r} comes from the installed package {package!r}, which may download something. "
+            "Leave local_only out."
         )
     try:
         made = BACKBONES[name](input_size=size, device=device)
         if not isinstance(made, Backbone):
-            raise TypeError(f"it gave a {type(made).__name__}, and no Backbone")
+            raise TypeError(f"it returned a {type(made).__name__}, not a Backbone")
     except LayupError:
         raise
     except Exception as error:
@@ -133,7 +133,7 @@ def _of_plugin(name: str, size: tuple[int, int] | None, device: torch.device, lo
 
 
 def elsewhere(spec: Mapping[str, Any]) -> str | None:
-    """What loading a backbone of this `spec` opens or downloads, in words; None if nothing from elsewhere.
+    """What loading a backbone of this `spec` opens or downloads, in words; None if it needs nothing else.
 
     >>> elsewhere({"name": "hf:facebook/dinov2-small", "weights": None})
     "a download of 'facebook/dinov2-small' from Hugging Face"
@@ -149,7 +149,7 @@ def elsewhere(spec: Mapping[str, Any]) -> str | None:
 
 
 def full_name(name: str) -> str:
-    """What a loaded backbone of this name will be called: with its weights' tag, or its folder's whole path.
+    """The name that a loaded backbone will have: with the tag of its weights, or its folder's absolute path.
 
     >>> full_name("bundled"), full_name("resnet18")
     ('bundled', 'resnet18.a1_in1k')

@@ -1,4 +1,4 @@
-"""Trees of modules: reading what happens inside of them, and making others of the same weights."""
+"""Trees of modules: reading outputs inside of them, and making others with the same weights."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from torch import Tensor, nn
 T = TypeVar("T")
 
 # Hooks stay on the shared modules during a forward pass, where another thread's pass would also trigger
-# them. One pass keeps the whole device busy, so that taking turns costs nothing.
+# them. One pass keeps the whole device busy, so one pass at a time costs nothing.
 _one_pass_at_a_time = threading.Lock()
 
 
 def read(network: nn.Module, readers: Mapping[str, Callable[[object], T]], batch: Tensor) -> dict[str, T]:
-    """What each reader makes of the output of the module it is named for, in one forward pass.
+    """Each reader's result for the output of the module of its name, in one forward pass.
 
     A module that runs twice keeps its last output.
     """
@@ -47,7 +47,7 @@ def read(network: nn.Module, readers: Mapping[str, Callable[[object], T]], batch
 
 @contextmanager
 def weighed(network: nn.Module) -> Iterator[Callable[[], int]]:
-    """Watch the passes in the block: gives the bytes of the most that one module was given and gave."""
+    """Watch the passes in the block; yields a function: the bytes of the largest input plus output so far."""
     largest = 0
 
     def hook(_module: nn.Module, inputs: Any, output: Any) -> None:
@@ -64,6 +64,6 @@ def weighed(network: nn.Module) -> Iterator[Callable[[], int]]:
 
 
 def around_same_weights(network: nn.Module) -> nn.Module:
-    """A new tree of modules around the very weights of a network, which itself gets none of the wrappers."""
+    """A new tree of modules around the same weights; the network itself gets none of the wrappers."""
     tensors = chain(network.parameters(), network.buffers())
     return deepcopy(network, {id(tensor): tensor for tensor in tensors})

@@ -1,4 +1,4 @@
-"""Errors for a name that is not among more names than one wants to read."""
+"""Errors for an unknown name among very many."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from layup.errors import UnknownNameError
 from layup.registry import unknown_name
 
-LISTED = 20  # names that fit into a sentence
+LISTED = 20  # names that fit into a message
 
 
 def unknown_among_many(kind: str, name: str, known: Iterable[str], where: str) -> UnknownNameError:
-    """The error for an unknown name: all known ones if they are few, else the nearest, and `where` to look.
+    """The error for an unknown name: all known names if they are few, else the nearest, and `where` to look.
 
     >>> layers = [f"layer{number}" * number for number in range(1, 25)]
     >>> print(unknown_among_many("layer", "leyer1", layers, "see `network.named_modules()`"))

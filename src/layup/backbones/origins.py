@@ -1,7 +1,7 @@
-"""Where a backbone comes from: with layup, from what was downloaded before, or from elsewhere.
+"""Where a backbone comes from: from layup itself, from an earlier download, or from elsewhere.
 
-A model file names its backbone. To follow the name of a stranger's file would open whatever path it gives, or
-download from wherever it says: that is for the person to allow.
+A model file names its backbone. Following the name in a stranger's file would open any path, or download from
+anywhere: the user has to allow that.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from huggingface_hub.errors import HFValidationError
 PREFIX = "hf:"
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 INDEX = ("", ".index.json")
-"""After the name of weights: nothing, or the list of the files that large ones are in."""
+"""Suffixes of weights: nothing, or the index of the several files of large ones."""
 STATE_DICTS = (".safetensors", ".bin", ".pth", ".pt")
 """Files of tensors by name; some networks of timm come as arrays in another layout."""
 
@@ -47,7 +47,7 @@ def origin_of(spec: Mapping[str, Any]) -> str | None:
 
 
 def looks_like_path(source: str) -> bool:
-    """Whether this names a folder, and not a repository on the hub.
+    """Whether this names a folder, not a repository on the hub.
 
     >>> looks_like_path("facebook/dinov2-small"), looks_like_path("./dinov2"), looks_like_path("C:\\\\models")
     (False, True, True)
@@ -57,7 +57,7 @@ def looks_like_path(source: str) -> bool:
         or "\\" in source
         or source.startswith((".", "/", "~"))
         or Path(source).is_absolute()
-        or os.path.exists(source)  # noqa: PTH110 - a name may be too long for a path: then there is none
+        or os.path.exists(source)  # noqa: PTH110 - a name may be too long for a path: then it is not one
     )
 
 
@@ -84,6 +84,6 @@ def _in_hub_cache(repository: str, file: str) -> Path | None:
     repository, _, revision = repository.partition("@")
     try:
         found = try_to_load_from_cache(repository, file, revision=revision or None)
-    except HFValidationError:  # no repository can have this name
+    except HFValidationError:  # an impossible name of a repository
         return None
     return Path(found) if isinstance(found, str) else None

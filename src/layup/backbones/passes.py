@@ -1,18 +1,18 @@
-"""How many images have passed a network."""
+"""How many images have passed through a network."""
 
 from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
 
-_counting = threading.Lock()  # not in a counter: those can be copied
+_counting = threading.Lock()  # not in a counter: counters can be copied
 
 
 @dataclass
 class Passes:
-    """How many images a backbone has passed: to read them, and to train something. Threads may share one.
+    """How many images have passed through a backbone: to be read, and in training. Threads may share one.
 
-    The latter are those that were embedded in training, also to see how well it does.
+    Training includes the held-out images that measure it.
 
     >>> passes = Passes()
     >>> passes.count(3, training=False)
@@ -24,7 +24,7 @@ class Passes:
     training: int = 0
 
     def count(self, images: int, *, training: bool) -> None:
-        """Enter so many images."""
+        """Count more images."""
         with _counting:
             if training:
                 self.training += images

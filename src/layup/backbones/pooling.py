@@ -1,4 +1,4 @@
-"""From a layer's output to one vector an image."""
+"""From a layer's output to one vector per image."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from layup.errors import InputError
 
 
 def first_tensor(output: object) -> Tensor | None:
-    """The tensor that a module gives: itself, the first of a tuple, or None if it gives something else."""
+    """The tensor in a module's output: itself, the first of a tuple, or None."""
     while isinstance(output, tuple | list) and output:
         output = output[0]
     return output if isinstance(output, Tensor) else None
@@ -20,9 +20,9 @@ def first_tensor(output: object) -> Tensor | None:
 class Pooling:
     """How tokens and maps become one vector.
 
-    Tokens (B, N, C) give the class token where there is one, else the mean of those that stand for a place
-    in the image; the first `prefix_tokens` do not. Maps give the mean over positions, (B, C, H, W) or, with
-    `channels_last`, (B, H, W, C). A vector is left as it is.
+    Tokens (B, N, C) give the class token if they have one, else the mean of all but the first
+    `prefix_tokens`, which do not belong to a patch of the image. Maps give the mean over positions,
+    (B, C, H, W) or, with `channels_last`, (B, H, W, C). A vector is left as it is.
 
     >>> import torch
     >>> tokens = torch.tensor([[[1.0], [2.0], [4.0]]])
@@ -36,7 +36,7 @@ class Pooling:
 
     @classmethod
     def of(cls, network: nn.Module) -> Pooling:
-        """What a network says of itself, in timm's words (any other network says nothing: means)."""
+        """From the attributes of a timm network (other networks have none: means)."""
         prefix = getattr(network, "num_prefix_tokens", None) or 0
         return cls(
             # Some networks (XCiT, CaiT) add a class token late: no prefix, so their blocks have none.
@@ -46,9 +46,9 @@ class Pooling:
         )
 
     def fitted(self, shape: tuple[int, ...]) -> Pooling:
-        """The same for an output of this shape, made of a square image: its maps show where channels are.
+        """The same for an output of this shape, for a square image: the shape of maps shows the channels.
 
-        Networks say it once for all their layers, or not at all; some have layers of both kinds.
+        Networks declare it once for all their layers, or not at all; some have layers of both kinds.
 
         >>> Pooling().fitted((1, 7, 7, 320)).channels_last, Pooling().fitted((1, 320, 7, 7)).channels_last
         (True, False)
@@ -70,5 +70,5 @@ class Pooling:
             return tensor.mean((1, 2) if self.channels_last else (2, 3)).float()
         if tensor.ndim == 3 and not self.class_token:
             return tensor[:, self.prefix_tokens :].mean(1).float()
-        # A copy, and so small: a view of one token would keep all of them in memory.
+        # A copy: a view of one token would keep all of them in memory.
         return (tensor if tensor.ndim == 2 else tensor[:, 0]).float().clone()

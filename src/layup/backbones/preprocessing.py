@@ -34,11 +34,11 @@ def as_size(value: int | Sequence[int]) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """Resize, crop and scale, as the network's training did it.
+    """Resize, crop and scale, as in the network's training.
 
-    An image is brought to `resize` (height, width), and its middle of `size` is what the network sees:
+    An image is resized to `resize` (height, width), and the network sees its centre of `size`:
 
-    - `center`: the image keeps its proportions and covers `resize`; what stands over is lost;
+    - `center`: the image keeps its proportions and covers `resize`; the rest is cut off;
     - `squash`: the image is stretched to exactly `resize`;
     - `border`: the image keeps its proportions, fits into `resize`, and is padded with the mean colour.
 
@@ -72,7 +72,7 @@ class Preprocessing:
     def from_timm(
         cls, config: Mapping[str, Any], input_size: int | Sequence[int] | None = None
     ) -> Preprocessing:
-        """What timm's `create_transform` does for this `pretrained_cfg`, at its own size or at another.
+        """What timm's `create_transform` does for this `pretrained_cfg`, at its own size or another.
 
         >>> Preprocessing.from_timm({"input_size": (3, 224, 224), "crop_pct": 0.875}).resize
         (256, 256)
@@ -108,7 +108,7 @@ class Preprocessing:
 
     @cached_property
     def augmentation(self) -> v2.Compose:
-        """The same for training, at random: the paper's crops, flips and colours (its appendix).
+        """The same with random augmentation, for training: the paper's crops, flips and colours.
 
         A crop of 70 to 100 % of the image, between 3:4 and 4:3, flipped or not, with brightness, contrast,
         saturation and hue changed by up to 10 %. Draws from torch's own random numbers.

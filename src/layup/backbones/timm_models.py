@@ -1,4 +1,4 @@
-"""Any network of timm, by its name."""
+"""Networks of timm, by name."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def load_timm(
     device: torch.device | None = None,
     local_only: bool = False,
 ) -> Backbone:
-    """A timm network by name, with timm's weights (downloaded at first) or those of a local file."""
+    """A timm network by name, with timm's weights (downloaded once) or those of a local file."""
     architecture, tag = resolve_name(name)
     full_name = f"{architecture}.{tag}" if tag else architecture
     config: Any = timm.get_pretrained_cfg(full_name)
     arguments: dict[str, Any] = {"num_classes": 0}
     if input_size is not None and config.fixed_input_size:
-        arguments["img_size"] = input_size  # the position embedding is then resampled as it is loaded
+        arguments["img_size"] = input_size  # the position embedding is then resampled when it is loaded
     try:
         file = str(_downloaded(full_name)) if weights is None and local_only else weights
         if file is None:
@@ -81,7 +81,7 @@ def timm_backbone(
         block_names(network, name),
         preprocessing,
         name=name,
-        # The tag names weights, and those are in the fingerprint themselves.
+        # The tag names weights, which are in the fingerprint themselves.
         architecture=name.partition(".")[0] if architecture is None else architecture,
         spec=spec,
         head_is_layer=True,
@@ -91,7 +91,7 @@ def timm_backbone(
 
 
 def resolve_name(name: str) -> tuple[str, str]:
-    """Architecture, which timm must know, and tag; the one that timm prefers where the name has none.
+    """Architecture, which timm must know, and tag; timm's default tag if the name has none.
 
     >>> resolve_name("vit_base_patch16_224.augreg_in21k")
     ('vit_base_patch16_224', 'augreg_in21k')
@@ -118,17 +118,17 @@ def timm_names(part: str) -> list[str]:
 
 
 def block_names(network: nn.Module, name: str) -> list[str]:
-    """The modules of a timm network that are its layers: the blocks of timm's own layer map.
+    """The modules of a timm network that are its layers: the blocks of timm's layer map.
 
     >>> block_names(timm.create_model("test_vit"), "test_vit")
     ['blocks.0', 'blocks.1', 'blocks.2', 'blocks.3', 'blocks.4', 'blocks.5']
     """
     groups: Any = getattr(network, "group_matcher", dict)(coarse=False)
-    matcher = groups.get("blocks") if isinstance(groups, dict) else None  # some give a function
+    matcher = groups.get("blocks") if isinstance(groups, dict) else None  # some return a function
     if isinstance(matcher, str):
         patterns = [matcher]
     elif isinstance(matcher, list | tuple):
-        # Patterns with a place of their own are stems, downsamplings and norms.
+        # Patterns with a fixed position are stems, downsamplings and norms.
         patterns = [pattern for pattern, place in matcher if place is None]
     else:
         patterns = []
@@ -147,7 +147,7 @@ def block_names(network: nn.Module, name: str) -> list[str]:
 
 
 def _downloaded(name: str) -> Path:
-    """The file with timm's own weights, which must be there already."""
+    """The file with timm's own weights, which must have been downloaded before."""
     file = timm_file(name)
     if file is None:
         raise LayupError(
@@ -185,8 +185,8 @@ def _with_weights_of(path: str, name: str, config: Any, arguments: dict[str, Any
     for classifier in [classifiers] if isinstance(classifiers, str) else classifiers:
         for part in ("weight", "bias"):
             state.pop(f"{classifier}.{part}", None)
-    # timm loads leniently when it drops a classifier itself, and weights that are not in the file would stay
-    # random without a word. Without a classifier to drop it is strict.
+    # When timm drops a classifier itself, it is not strict: weights that are not in the file would silently
+    # stay random. Without a classifier to drop it is strict.
     try:
         network = _with_state(name, {"state_dict": state, "classifier": None}, arguments)
     except RuntimeError as error:
@@ -197,7 +197,7 @@ def _with_weights_of(path: str, name: str, config: Any, arguments: dict[str, Any
                 f"The weights in {path!r} do not fit {name!r}: {shorten(misfit, 200)} "
                 "Give weights of this network, made for this input size."
             ) from error
-        # Only more than is needed, such as the rest of a head. Another number of classes makes timm lenient.
+        # Only more than is needed, such as the rest of a head. With other classes, timm is not strict.
         network = _with_state(name, {"state_dict": state, "classifier": (), "num_classes": -1}, arguments)
     return network
 

@@ -1,4 +1,4 @@
-"""The small vision transformer that comes with layup: for trying things out, and for tests in seconds."""
+"""The small vision transformer that comes with layup: for trying things out, and for fast tests."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""FeatureCache: feature vectors on disk, so that a second run over the same images needs no forward pass.
+"""FeatureCache: feature vectors on disk, so that a second pass over the same images needs no forward pass.
 
-One SQLite file for all backbones. Each call opens and closes its own connection (about a millisecond): none
-is ever shared by threads or inherited by a forked process, and none is left open.
+One SQLite file for all backbones. Each call opens and closes its own connection (about a millisecond): it is
+never shared by threads, inherited by a forked process, or left open.
 
-It is as private as the photos: nobody but its owner can read its files, whatever the umask.
+It is as private as the photos: only its owner can read its files, for any umask.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from layup.errors import InputError
 
 DEFAULT_LIMIT = "10GB"
 SECONDS_TO_WAIT = 30
-SECONDS_BETWEEN_MARKS = 3600  # a use is noted at most so often: else every read would have to write
+SECONDS_BETWEEN_MARKS = 3600  # a use is noted at most this often: otherwise every read would also write
 PRIVATE = 0o600
 SCHEMA_VERSION = 1
-# Two tables: to mark an entry as used must not rewrite its vector, which fills many pages.
+# Two tables: marking an entry as used must not rewrite its vector, which fills many pages.
 TABLES = [
     "CREATE TABLE entries (id INTEGER PRIMARY KEY, digest BLOB, fingerprint TEXT, bytes INTEGER, "
     "checksum INTEGER, used INTEGER, UNIQUE (digest, fingerprint))",
@@ -47,11 +47,11 @@ SCHEMA = f"""
     {"; ".join(TABLES)};
     PRAGMA user_version = {SCHEMA_VERSION};
 """
-# The first is about statements, the second about values that are there twice. Statements are right, and
-# values are deleted before they are put: so the tables must be wrong.
+# The first is about statements, the second about duplicate values. Our statements are right, and values are
+# deleted before they are inserted: so the tables must be wrong.
 DAMAGE = {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 ROOM = 10**9
-"""With so many bytes free, a disk is not full."""
+"""With this many bytes free, a disk is not full."""
 MATCHING = "WHERE digest = ? AND fingerprint = IFNULL(?, fingerprint)"
 
 logger = logging.getLogger(__name__)
@@ -61,7 +61,7 @@ Vector = npt.NDArray[np.float32]
 
 @dataclass(frozen=True)
 class CacheStats:
-    """What a cache holds: in total, and how many entries of each backbone's fingerprint."""
+    """What a cache holds: in total, and how many entries per fingerprint of a backbone."""
 
     path: Path | None = None
     bytes: int = 0
@@ -75,9 +75,9 @@ class FeatureCache:
 
     The file is `features.sqlite` in the folder `path`, else in that of the environment variable LAYUP_CACHE,
     else in the user's cache folder; it is made at the first write. Beyond `limit_bytes`, else the environment
-    variable LAYUP_CACHE_LIMIT (such as 500MB), else 10 GB, the least recently used entries go. Nothing
-    learned is lost with a cache, so it never stops the work: a damaged file gives way to an empty one, and
-    where nothing can be written nothing is; either is logged as a warning.
+    variable LAYUP_CACHE_LIMIT (such as 500MB), else 10 GB, the least recently used entries are deleted.
+    Nothing learned is lost with a cache, so its problems are only logged as warnings: a damaged file is
+    replaced by an empty one, and a cache that cannot be written is not used.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -94,7 +94,7 @@ class FeatureCache:
         self._usable = True
 
     def get_many(self, fingerprint: str, digests: Sequence[bytes]) -> dict[bytes, Vector]:
-        """The vectors that are known, bit for bit as they were put; marks them as used."""
+        """The vectors that are in the cache, bit for bit as they were put; marks them as used."""
 
         def read(store: sqlite3.Connection) -> dict[bytes, Vector]:
             query = f"SELECT vector, checksum FROM entries JOIN vectors USING (id) {MATCHING}"
@@ -102,13 +102,13 @@ class FeatureCache:
             for digest in digests:
                 for vector, checksum in store.execute(query, (digest, fingerprint)):
                     if isinstance(vector, bytes) and _checksum(fingerprint, digest, vector) == checksum:
-                        # A copy, because PyTorch complains of memory that is read-only.
+                        # A copy, because PyTorch warns about read-only memory.
                         found[digest] = np.frombuffer(vector, "<f4").astype(np.float32)
             now = _now()
             recent = now - SECONDS_BETWEEN_MARKS * 10**6
             marks = [(now, digest, fingerprint, recent, now) for digest in found]
             with contextlib.suppress(sqlite3.OperationalError), store:  # a full disk can still be read
-                # Not between: a clock that was ahead once has left marks of the future.
+                # Also marks in the future, from a clock that was ahead.
                 store.executemany(
                     f"UPDATE entries SET used = ? {MATCHING} AND (used <= ? OR used > ?)", marks
                 )
@@ -117,11 +117,11 @@ class FeatureCache:
         return self._run(read, {})
 
     def put_many(self, fingerprint: str, digests: Sequence[bytes], vectors: npt.NDArray[np.float32]) -> None:
-        """Keep a row of float32 for each digest, in one transaction: all of them or none."""
+        """Keep one row of float32 per digest, in one transaction: all of them or none."""
         if vectors.dtype != np.float32 or vectors.ndim != 2 or len(vectors) != len(digests):
             raise InputError(
                 f"Cannot cache vectors of shape {vectors.shape} and type {vectors.dtype} for {len(digests)} "
-                "images: there must be one row of float32 for each."
+                "images: give one row of float32 per image."
             )
 
         def write(store: sqlite3.Connection) -> None:
@@ -142,7 +142,7 @@ class FeatureCache:
     def delete_many(self, fingerprint: str | None, digests: Sequence[bytes]) -> int:
         """Delete these images' vectors, of one backbone or of all (None): no byte of them stays on disk.
 
-        Returns how many there were. That it failed is logged every time, for someone relies on it.
+        Returns how many there were. A failure is logged every time, because forgetting relies on it.
         """
 
         def delete(store: sqlite3.Connection) -> int:
@@ -164,7 +164,7 @@ class FeatureCache:
         return before - self._bytes()
 
     def stats(self) -> CacheStats:
-        """Where the cache is, how large, and of what it has how many."""
+        """Where the cache is, how large it is, and what it holds."""
 
         def count(store: sqlite3.Connection) -> dict[str, int]:
             return dict(store.execute("SELECT fingerprint, COUNT(*) FROM entries GROUP BY 1 ORDER BY 1"))
@@ -173,7 +173,7 @@ class FeatureCache:
         return CacheStats(self.path, self._bytes(), self.limit_bytes, sum(counts.values()), counts)
 
     def _run(self, work: Callable[[sqlite3.Connection], T], otherwise: T, create: bool = False) -> T:
-        """Do the work on the store; `otherwise` where there is none, or none that can be used."""
+        """Do the work on the store; return `otherwise` if there is no store, or it cannot be used."""
         seen = self._identity()
         if not self._usable or (seen is None and not create):
             return otherwise
@@ -184,12 +184,12 @@ class FeatureCache:
                 if self._identity() == seen:  # else another process has replaced it meanwhile
                     if not self._is_damaged(error):
                         raise
-                    logger.warning("The feature cache %s is useless, starting anew: %s", self.path, error)
+                    logger.warning("The feature cache %s is damaged, starting anew: %s", self.path, error)
                     self._remove(seen)
                 return self._connected(work)
         except (OSError, sqlite3.Error, UnicodeError, MemoryError) as error:
-            # Not tried again, since each attempt may have to wait for a lock.
-            logger.warning("Going on without the feature cache %s: %s", self.path, error)
+            # Not tried again: each attempt may have to wait for a lock.
+            logger.warning("Continuing without the feature cache %s: %s", self.path, error)
             self._usable = False
             return otherwise
 
@@ -202,18 +202,18 @@ class FeatureCache:
         )
         with contextlib.closing(store):
             version = store.execute("PRAGMA user_version").fetchone()
-            # By their text too: a changed letter can leave a table in which nothing is ever found.
+            # Their text too: one changed letter can leave a table in which nothing is ever found.
             tables = store.execute(
                 "SELECT sql FROM sqlite_master WHERE type = 'table' ORDER BY name"
             ).fetchall()
             if version != (SCHEMA_VERSION,) or tables != [(table,) for table in TABLES]:
-                raise _OtherFormatError("it has another version's format")
-            store.execute("PRAGMA secure_delete = ON")  # also for what goes by age: it may be forgotten later
+                raise _OtherFormatError("it has the format of another version")
+            store.execute("PRAGMA secure_delete = ON")  # also for what is evicted: it may be forgotten later
             store.execute("PRAGMA synchronous = NORMAL")
             return work(store)
 
     def _create(self) -> None:
-        """Make the file elsewhere and move it here, so that no one ever sees half of it."""
+        """Make the file elsewhere and move it here, so that nobody sees half of it."""
         folder = self.path.parent
         if not folder.exists():  # one that the user has made stays as it is
             folder.mkdir(parents=True, exist_ok=True)
@@ -222,7 +222,7 @@ class FeatureCache:
             if self._identity() is None:
                 fresh = self.path.with_suffix(".new")
                 _unlink(fresh)
-                fresh.touch(PRIVATE)  # what SQLite puts beside it gets the same mode
+                fresh.touch(PRIVATE)  # what SQLite puts next to it gets the same mode
                 fresh.chmod(PRIVATE)
                 with contextlib.closing(sqlite3.connect(fresh)) as store:
                     store.executescript(SCHEMA)
@@ -230,7 +230,7 @@ class FeatureCache:
                 fresh.replace(self.path)
 
     def _remove(self, seen: int | None) -> None:
-        """Remove the file that was seen, but not one that has taken its place since."""
+        """Remove the file that was seen, but not one that has replaced it since."""
         if seen is not None:
             with self._locked():
                 if self._identity() == seen:
@@ -250,11 +250,11 @@ class FeatureCache:
                     file.chmod(PRIVATE)
 
     def _is_damaged(self, error: sqlite3.DatabaseError | UnicodeError) -> bool:
-        # Those without a code are about bytes that should be text, of a value or of a table's definition.
+        # Errors without a code are about bytes that should be text, in a value or a table's definition.
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
-        if code == sqlite3.SQLITE_READONLY:  # by what its head says, if not by its permissions
+        if code == sqlite3.SQLITE_READONLY:  # from its header, if not from its permissions
             return os.access(self.path, os.W_OK) and os.access(self.path.parent, os.W_OK)
-        if code == sqlite3.SQLITE_FULL:  # by a damaged row that has the last number there is, if not by files
+        if code == sqlite3.SQLITE_FULL:  # from a damaged row with the largest id, if not from files
             return shutil.disk_usage(self.path.parent).free > ROOM
         return code & 0xFF in DAMAGE
 
@@ -272,7 +272,7 @@ class FeatureCache:
 
 
 class NoCache:
-    """The cache that is turned off: it has nothing and keeps nothing."""
+    """A cache that is turned off: it holds nothing and keeps nothing."""
 
     def get_many(self, fingerprint: str, digests: Sequence[bytes]) -> dict[bytes, Vector]:
         """Find nothing."""
@@ -290,7 +290,7 @@ class NoCache:
         return 0
 
     def stats(self) -> CacheStats:
-        """Nothing, nowhere."""
+        """An empty `CacheStats`."""
         return CacheStats()
 
 
@@ -318,12 +318,12 @@ class _OtherFormatError(sqlite3.DatabaseError):
 
 
 def _now() -> int:
-    """Microseconds: nanoseconds would not fit into SQLite's integers from the year 2262 on."""
+    """Microseconds: nanoseconds do not fit into SQLite's integers from the year 2262 on."""
     return int(time.time() * 10**6)
 
 
 def _files(path: Path) -> list[Path]:
-    """All the files that SQLite makes of one."""
+    """All files that SQLite makes for one database."""
     return [path, Path(f"{path}-wal"), Path(f"{path}-shm")]
 
 
@@ -333,7 +333,7 @@ def _unlink(path: Path) -> None:
 
 
 def _checksum(fingerprint: str, digest: bytes, vector: bytes) -> int:
-    """SQLite does not notice a changed bit in a value, but a wrong vector would be learned for ever."""
+    """SQLite does not notice a changed bit in a value, but a wrong vector would be learned permanently."""
     return zlib.crc32(vector, zlib.crc32(digest, zlib.crc32(fingerprint.encode())))
 
 
@@ -354,19 +354,19 @@ def _live_bytes(store: sqlite3.Connection) -> int:
 def _evict(store: sqlite3.Connection, target: float) -> None:
     """Delete the least recently used entries until no more than `target` bytes are left.
 
-    Those used in the future, by a clock that was wrong, go first: else they would be the last to go.
+    Entries used in the future, by a wrong clock, are deleted first: otherwise they would stay the longest.
     """
     order = "used <= :now, used, id"
     running = (
         f"SELECT id, SUM(bytes + :share) OVER (ORDER BY {order}) - bytes - :share AS before FROM entries"
     )
     with store:
-        store.execute("BEGIN IMMEDIATE")  # two processes must not both make room for the same excess
+        store.execute("BEGIN IMMEDIATE")  # two processes must not both delete the same excess
         while (excess := (live := _live_bytes(store)) - target) > 0:
             entries, payload = store.execute("SELECT COUNT(*), TOTAL(bytes) FROM entries").fetchone()
             if entries == 0:
                 return
-            # The file is more than its vectors: keys, index and margins are shared out among the entries.
+            # The file holds more than vectors: keys, index and margins are shared among the entries.
             values = {"share": (live - payload) / entries, "excess": excess, "now": _now()}
             oldest = store.execute(f"SELECT id FROM ({running}) WHERE before < :excess", values).fetchall()
             store.executemany("DELETE FROM vectors WHERE id = ?", oldest)
@@ -374,10 +374,10 @@ def _evict(store: sqlite3.Connection, target: float) -> None:
 
 
 def _shrink(store: sqlite3.Connection) -> None:
-    """Give free pages back to the disk, and leave no old page in the write-ahead log."""
+    """Return free pages to the disk, and leave no old page in the write-ahead log."""
     store.executescript("PRAGMA incremental_vacuum")  # execute() would free a single page
     busy, *_ = store.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     if busy:
         logger.warning(
-            "The feature cache is being read: what was deleted leaves the disk with the next write"
+            "The feature cache is being read: deleted features are erased from the disk with the next write"
         )

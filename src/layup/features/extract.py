@@ -1,7 +1,7 @@
-"""Images → rows of features: decoding beside computing, progress, and an on-disk cache.
+"""Images → rows of features: decoding in parallel, progress, and an on-disk cache.
 
-The cache keeps every layer, shallow to deep, and then the network's final embedding, whatever is asked:
-so one pass over the images serves every k and every method.
+The cache keeps every layer, shallow to deep, and then the network's final embedding, also if only some are
+read: so one pass over the images serves every k and every method.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Rows: TypeAlias = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Extraction:
-    """Rows of features for those images that could be used.
+    """Rows of features for the images that could be used.
 
     `kept[i]` is the index of row i among the images given; `forwarded` counts the images that went through
     the network, as opposed to the cache.
@@ -42,7 +42,7 @@ class Extraction:
 
     @classmethod
     def joined(cls, parts: Iterable[Extraction], width: int) -> Extraction:
-        """The parts as one, in order; `width` is that of a row, should there be none."""
+        """The parts as one, in order; `width` is the width of a row, in case there are no parts."""
         listed = [cls(np.zeros((0, width), np.float32), np.zeros(0, np.int64), [], [], 0), *parts]
         return cls(
             np.concatenate([part.rows for part in listed]),
@@ -54,14 +54,14 @@ class Extraction:
 
 
 class FeatureSource(ABC):
-    """What makes rows of features of images: the widths of their blocks by name, and the cache behind it."""
+    """Turns images into rows of features: the widths of their blocks by name, and the cache behind it."""
 
     layers: dict[str, int]
     cache: FeatureCache | NoCache
 
     @property
     def width(self) -> int:
-        """How many values a row has."""
+        """The length of a row."""
         return sum(self.layers.values())
 
     @abstractmethod
@@ -69,12 +69,12 @@ class FeatureSource(ABC):
         """Rows in batches of `BATCH` images, in the order given."""
 
     def extract(self, images: Sequence[ImageSource], title: str = "Reading images") -> Extraction:
-        """All rows at once."""
+        """All rows together."""
         return Extraction.joined(self.stream(images, title), self.width)
 
 
 class Extractor(FeatureSource):
-    """Reads layers of a backbone (by default all, and the embedding), by way of a cache.
+    """Reads layers of a backbone (by default all, and the embedding), through a cache.
 
     >>> from PIL import Image
     >>> from layup.backbones import load_backbone
@@ -150,10 +150,10 @@ class Extractor(FeatureSource):
 
 
 class Reading(TypedDict, total=False):
-    """How images are read, which never changes a prediction.
+    """How images are read. It never changes a prediction.
 
-    cache: keep features on disk, so that an image passes the network once (default: yes); or a cache.
-    workers: processes that decode images (default: by need).
+    cache: keep features on disk, so that an image passes through the network once (default: yes); or a cache.
+    workers: number of processes that decode images (default: as needed).
     progress: show bars (default: when standard error is a terminal).
     """
 
@@ -163,7 +163,7 @@ class Reading(TypedDict, total=False):
 
 
 def extractor_of(backbone: Backbone, layers: Sequence[str], reading: Reading) -> Extractor:
-    """A reader of these layers, in the way that somebody wants images read."""
+    """A reader of these layers."""
     cache = reading.get("cache", True)
     if isinstance(cache, bool):
         cache = FeatureCache() if cache else NoCache()
@@ -173,7 +173,7 @@ def extractor_of(backbone: Backbone, layers: Sequence[str], reading: Reading) ->
 
 @dataclass(frozen=True)
 class _Read:
-    """A batch as the reader leaves it: found in the cache, or decoded, or bad."""
+    """A batch from the reader: found in the cache, or decoded, or bad."""
 
     kept: list[int]  # indices among the images given
     digests: list[bytes]  # of those
@@ -183,7 +183,7 @@ class _Read:
 
 
 class _Reader:
-    """What runs in the processes that read: open, look up, decode, preprocess."""
+    """Runs in the reading processes: open, look up, decode, preprocess."""
 
     def __init__(
         self, images: Sequence[ImageSource], backbone: Backbone, cache: FeatureCache | NoCache

@@ -1,8 +1,8 @@
 """Many images, read in order by several processes, ahead of their use.
 
-Each process has a socket of its own to this one. Over it go the numbers of the batches that it is to read
-and, pickled, what it made of them. So one that is killed can spoil nobody else's, and its end is noticed at
-once; and when this process ends, however it ends, so do they.
+Each process has its own socket to this one. Over it go the numbers of the batches to read and the pickled
+results. So a killed process does not affect the others, and its end is noticed immediately; and when this
+process ends, for any reason, so do they.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from layup.progress import progress_bar
 T = TypeVar("T")
 
 FEW = 128
-"""Up to so many images are read in this process: starting others takes longer."""
+"""Up to this many images are read in this process: starting others takes longer."""
 
 AHEAD = 2
-"""Batches that are asked of each process before they are needed."""
+"""How many batches each process is given before they are needed."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def usable(indices: Iterable[int], use: Callable[[int], T]) -> tuple[dict[int, T
 
 
 def in_batches(indices: Sequence[int] | NDArray[np.int64], size: int) -> list[list[int]]:
-    """Consecutive runs of so many; the last may be shorter.
+    """Consecutive batches of `size` indices; the last may be shorter.
 
     >>> in_batches(range(5), 2)
     [[0, 1], [2, 3], [4]]
@@ -77,8 +77,8 @@ def read_ahead(
 ) -> Iterator[T]:
     """What `prepare` makes of each batch of indices of these images, in order.
 
-    workers: how many processes prepare the next batches meanwhile, or None for as many as pay. What they make
-    is pickled: arrays are cheap, tensors are not. An error in one of them is raised here.
+    workers: how many processes prepare the next batches meanwhile, or None for as many as pay off. Results
+    are pickled: arrays are cheap, tensors are not. An error in one of them is raised here.
 
     >>> list(read_ahead(["a.jpg", "b.jpg", "c.jpg"], max, [[2, 1], [0]], workers=1))
     [2, 0]
@@ -103,9 +103,9 @@ def read_ahead(
 
 
 class _Worker(Generic[T]):
-    """A process that prepares batches, seen from the one that asks for them."""
+    """A process that prepares batches, seen from this one."""
 
-    _starting = threading.Lock()  # a process that is forked meanwhile would keep the other end open
+    _starting = threading.Lock()  # a process forked meanwhile would keep the other end open
 
     def __init__(self, prepare: Callable[[list[int]], T], batches: Sequence[list[int]]) -> None:
         with self._starting:
@@ -114,17 +114,17 @@ class _Worker(Generic[T]):
                 with ours, theirs:
                     self._process = Process(target=_work, args=(prepare, batches, ours, theirs), daemon=True)
                     self._process.start()
-                    self._channel = ours.makefile("rwb")  # which keeps it open
+                    self._channel = ours.makefile("rwb")  # this keeps it open
             except OSError as error:
                 raise _lost("could not be started") from error
 
     def ask_for(self, number: int) -> None:
-        """Have a batch prepared, after those asked for before."""
+        """Request a batch, after those requested before."""
         with self._living():
             _send(self._channel, number)
 
     def made(self) -> T:
-        """What was made of the next batch that was asked for."""
+        """The result for the next batch that was requested."""
         with self._living():
             made = pickle.load(self._channel)
         if isinstance(made, _Failure):
@@ -132,7 +132,7 @@ class _Worker(Generic[T]):
         return made  # type: ignore[no-any-return]
 
     def end(self) -> None:
-        """End the process, whatever it is doing."""
+        """Kill the process."""
         self._process.kill()
         self._process.join()
         with suppress(OSError):
@@ -150,7 +150,7 @@ class _Worker(Generic[T]):
 def _lost(how: str) -> LayupError:
     # The system kills them when memory runs out.
     return LayupError(
-        f"A process that decodes images {how}, perhaps for want of memory. "
+        f"A process that decodes images {how}, perhaps for lack of memory. "
         "Use fewer of them, or none: workers=0.",
         about="workers",
     )
@@ -158,7 +158,7 @@ def _lost(how: str) -> LayupError:
 
 @dataclass(frozen=True)
 class _Failure:
-    """Sent in place of what should have been made."""
+    """Sent instead of a result."""
 
     error: Exception
 
@@ -169,12 +169,13 @@ def _work(
     ours: socket.socket,
     theirs: socket.socket,
 ) -> None:
-    """What runs in the other process, until nobody asks any more."""
+    """Runs in the other process, until this one closes the socket."""
     ours.close()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all: whoever asks ends this one
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes: the parent ends this one
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     if "torch" in sys.modules:
-        sys.modules["torch"].set_num_threads(1)  # the others were lost in the fork, and would be waited for
+        # Its other threads were lost in the fork: it would wait for them.
+        sys.modules["torch"].set_num_threads(1)
     channel = theirs.makefile("rwb")
     with suppress(EOFError, ConnectionError):
         while True:
@@ -187,7 +188,7 @@ def _work(
 
 
 def _portable(error: Exception) -> Exception:
-    """The error, or another if it cannot be pickled; with its traceback, unless it is a sentence of ours."""
+    """The error, or another if it cannot be pickled; with its traceback, unless it is a `LayupError`."""
     if not isinstance(error, LayupError):
         error.add_note(traceback.format_exc())
     try:
@@ -198,21 +199,21 @@ def _portable(error: Exception) -> Exception:
 
 
 def _send(channel: Any, value: object) -> None:
-    pickle.dump(value, channel, 5)  # which writes arrays as they are
+    pickle.dump(value, channel, 5)  # protocol 5 writes arrays as they are
     channel.flush()
 
 
 def worker_count(images: Sequence[ImageSource], wanted: int | None = None) -> int:
-    """How many processes to read images with: none for a few of them, or for what needs no decoding.
+    """How many processes to read images with: 0 for a few images, or if they need no decoding.
 
-    Nor for open files, whatever is wanted: each has only one position at which all would read.
+    Always 0 for open files: each has only one position, which all processes would share.
 
     >>> worker_count(["a.jpg", "b.jpg"]), worker_count(["a.jpg", "b.jpg"], 2)
     (0, 2)
     """
     if wanted == 0 or len(images) <= (FEW if wanted is None else 0):
         return 0
-    # What makes images only when asked is asked for one, and no more.
+    # A lazy sequence makes each image when it is read: read only one.
     looked_at = images if isinstance(images, list | tuple) else [images[0]]
     if any(is_open_file(image) or isinstance(image, memoryview) for image in looked_at):
         return 0

@@ -1,4 +1,4 @@
-"""Rows of features made of other rows: projected at random, or side by side. They are read as layers are."""
+"""Rows of features made from other rows: projected at random, or side by side. They are read like layers."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from layup.seeds import seed_of
 
 
 class ProjectedRows(FeatureSource):
-    """ReLU(f W) of rows f, with W ~ N(0, 1) of shape (their width) × `width` that follows from the seed.
+    """ReLU(f W) of rows f, with W ~ N(0, 1) of shape (their width) × `width`, drawn from the seed.
 
     W is drawn when first needed and never stored: its seed and shape are enough. It comes from NumPy's
     `RandomState`, whose numbers are promised to stay the same in all versions, and is rounded to float32, so
-    that a C library whose logarithm differs in the last digit does not matter. Held in memory it takes 8
-    bytes a value. The projection is computed in float64, so that a row does not depend on the batch that it
-    is in, and handed on as float32: rounding by 6e-8 is no more than what the network did before, and sums
-    are made of the rounded rows, so that nothing is inconsistent.
+    that a C library whose logarithm differs in the last digit does not matter. In memory it takes 8 bytes per
+    value. The projection is computed in float64, so that a row does not depend on the rest of its batch, and
+    returned as float32: rounding by 6e-8 is no more than what the network did before, and sums are made from
+    the rounded rows, so that nothing is inconsistent.
 
     >>> from PIL import Image
     >>> from layup.backbones import load_backbone
@@ -39,13 +39,13 @@ class ProjectedRows(FeatureSource):
     def __init__(self, source: FeatureSource, width: int, seed: int) -> None:
         self.source = source
         self.seed = seed
-        # Models of other seeds, or of other layers, must not be merged: their layers have other names.
+        # Models with other seeds, or other layers, must not be merged: so their layers have other names.
         self.layers = {f"random projection (seed {seed}) of {', '.join(source.layers)}": width}
         self.cache = source.cache
 
     @cached_property
     def matrix(self) -> Floats:
-        """W, the width of the rows before × that after."""
+        """W, of shape (width before) × (width after)."""
         generator = np.random.RandomState(seed_of(self.seed, "projection") % 2**32)
         drawn = generator.standard_normal((self.source.width, self.width))
         return drawn.astype(np.float32).astype(np.float64)
@@ -63,7 +63,7 @@ class ProjectedRows(FeatureSource):
 class JoinedRows(FeatureSource):
     """The rows of several sources side by side, the blocks of each under its own prefix.
 
-    An image that one of them cannot use is used by none. Each source reads (and may decode) every image.
+    An image that one of them cannot use is left out. Each source reads (and may decode) every image.
 
     >>> from PIL import Image
     >>> from layup.backbones import load_backbone
@@ -94,7 +94,7 @@ class JoinedRows(FeatureSource):
 
 
 def _side_by_side(parts: Sequence[Extraction]) -> Extraction:
-    """Extractions of the same images as one of wider rows."""
+    """Extractions of the same images as one with wider rows."""
     kept = sorted(set.intersection(*(set(part.kept.tolist()) for part in parts)))
     chosen = [np.searchsorted(part.kept, kept) for part in parts]
     bad = {each.index: each for part in parts for each in part.bad}

@@ -1,4 +1,4 @@
-"""Which features of a network a model is made of, as values: to be compared, written down, and built.
+"""Which features of a network a model uses, as values: to compare, to save, and to build.
 
 >>> spec = Projected(LastLayers(6), width=2000, seed=1)
 >>> spec_from(spec.to_dict()) == spec
@@ -16,12 +16,12 @@ from layup import schema
 from layup.errors import InputError
 from layup.schema import FIELDS, Shape, whole
 
-if TYPE_CHECKING:  # built of them, but not needed to read a file
+if TYPE_CHECKING:  # not needed to read a file
     from layup.backbones import Backbone
     from layup.features.extract import FeatureSource, Reading
 
 EMBEDDING = "final embedding"
-"""Beside the layers' names: no module has a space in its own."""
+"""Its name among the names of layers: no module has a space in its name."""
 
 
 class FeatureSpec(ABC):
@@ -29,18 +29,18 @@ class FeatureSpec(ABC):
 
     kind: ClassVar[str]
     fields: ClassVar[Mapping[str, Shape]] = {}
-    """What `to_dict` gives beside the kind."""
+    """What `to_dict` returns besides the kind."""
 
     @abstractmethod
     def build(self, backbone: Backbone, reading: Reading) -> FeatureSource:
-        """What makes rows of images; with a network yet to be tuned, rows of the same layout."""
+        """The source of rows; before the network is tuned, rows have the same layout."""
 
     def resolved(self, backbone: Backbone) -> Self:
-        """The same with every open choice made for this network; refuses what it does not have."""
+        """The same with every default resolved for this network; refuses layers that it does not have."""
         return self
 
     def layers_of(self, names: list[str]) -> list[str] | None:
-        """Which of a network's layers are read; None if rows are not just some of them."""
+        """Which of a network's layers are read; None if rows are not simply some of them."""
         return None
 
     def to_dict(self) -> dict[str, Any]:
@@ -49,13 +49,13 @@ class FeatureSpec(ABC):
 
     @classmethod
     def from_fields(cls, values: Mapping[str, Any]) -> FeatureSpec:
-        """The spec of these values, which have been checked."""
+        """The spec with these values, which have been checked."""
         return cls(**values)
 
 
 @dataclass(frozen=True)
 class LastLayers(FeatureSpec):
-    """The last k layers side by side, Φ(x) = (φ_{L−k+1}(x), …, φ_L(x)); k is by default the network's own."""
+    """The last k layers side by side, Φ(x) = (φ_{L−k+1}(x), …, φ_L(x)); by default the network's own k."""
 
     kind = "last layers"
     fields: ClassVar = {"k": whole(1)}
@@ -96,7 +96,7 @@ class OneLayer(FeatureSpec):
         return replace(self, layer=len(backbone.last(self.layer)))
 
     def layers_of(self, names: list[str]) -> list[str]:
-        """The one."""
+        """That layer."""
         return names[-self.layer :][:1]
 
 
@@ -123,17 +123,17 @@ class Projected(FeatureSpec):
     seed: int = 0
 
     def build(self, backbone: Backbone, reading: Reading) -> FeatureSource:
-        """What projects the rows of the other features."""
+        """A source that projects the rows of the other features."""
         from layup.features.sources import ProjectedRows
 
         return ProjectedRows(self.of.build(backbone, reading), self.width, self.seed)
 
     def resolved(self, backbone: Backbone) -> Self:
-        """With the other features resolved, and a width that can be."""
+        """With the other features resolved, and the width checked."""
         if not isinstance(self.width, int) or self.width < 1:
             raise InputError(
-                f"width = {self.width!r} is no width of a random projection. Use a whole number ≥ 1, such as "
-                "10000."
+                f"width = {self.width!r} is impossible for a random projection. Use a whole number ≥ 1, such "
+                "as 10000."
             )
         return replace(self, of=self.of.resolved(backbone))
 
@@ -143,13 +143,13 @@ class Projected(FeatureSpec):
 
     @classmethod
     def from_fields(cls, values: Mapping[str, Any]) -> FeatureSpec:
-        """The spec of these values."""
+        """The spec with these values."""
         return cls(**{**values, "of": spec_from(values["of"])})
 
 
 @dataclass(frozen=True)
 class FrozenAndTuned(FeatureSpec):
-    """The same features twice: of the network as it came, and as the first session has tuned it."""
+    """The same features twice: of the network before and after the first session tuned it."""
 
     kind = "frozen and tuned"
     fields: ClassVar = {"of": FIELDS}
@@ -157,7 +157,7 @@ class FrozenAndTuned(FeatureSpec):
     of: FeatureSpec
 
     def build(self, backbone: Backbone, reading: Reading) -> FeatureSource:
-        """What reads each image with both networks."""
+        """A source that reads each image with both networks."""
         from layup.features.sources import JoinedRows
 
         both = {"frozen": backbone.frozen, "tuned": backbone}
@@ -173,7 +173,7 @@ class FrozenAndTuned(FeatureSpec):
 
     @classmethod
     def from_fields(cls, values: Mapping[str, Any]) -> FeatureSpec:
-        """The spec of these values."""
+        """The spec with these values."""
         return cls(spec_from(values["of"]))
 
 
@@ -186,11 +186,11 @@ SPECS: dict[str, Specs] = {
 
 
 def spec_from(values: Any, name: str = "features") -> FeatureSpec:
-    """The spec that `to_dict` gave; a `ValueError` says what is wrong with what is none.
+    """The inverse of `to_dict`; a `ValueError` says what is wrong.
 
     >>> spec_from({"kind": "last layers", "k": 0})
     Traceback (most recent call last):
-    ValueError: features.k is 0, and not a whole number from 1 to 9223372036854775807
+    ValueError: features.k is 0, not a whole number from 1 to 9223372036854775807
     """
     schema.require(values, FIELDS, name)
     kind = values.get("kind")

@@ -1,4 +1,4 @@
-"""Rows that are gathered to be read once more, without the memory of all of them."""
+"""Rows that are gathered to be read once more, without holding all of them in memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Spool:
     """Up to `count` rows of float32, of `width` values each: in memory, or in a file if they need too much.
 
     The file is in `folder`, if that exists, else where temporary files are. It has no name, or is deleted
-    when closed: nothing is left, however the process ends.
+    when closed: nothing is left when the process ends, for any reason.
 
     >>> with Spool(3, 2) as spool:
     ...     spool.append(np.array([[1.0, 2.0]], np.float32))
@@ -45,20 +45,20 @@ class Spool:
             raise self._full(error) from error
 
     def append(self, rows: NDArray[np.float32]) -> None:
-        """Take more rows."""
+        """Add rows."""
         end = self.length + len(rows)
         if self._buffer is not None:
             self._buffer[self.length : end] = rows
         elif self._file is not None:
             try:
-                # Written, not mapped: a full disk is an error here, but the end of the process there.
+                # Written, not mapped: a full disk is an error in a write, but kills the process in a map.
                 self._file.write(np.ascontiguousarray(rows, np.float32).data)
             except OSError as error:
                 raise self._full(error) from error
         self.length = end
 
     def rows(self) -> NDArray[np.float32]:
-        """All rows, n × width; what is in the file is read when it is looked at."""
+        """All rows, n × width; those in the file are read when they are used."""
         if self._buffer is not None:
             return self._buffer[: self.length]
         if self._file is None or not self.length:
@@ -70,7 +70,7 @@ class Spool:
         return np.memmap(self._file, np.float32, "r", shape=(self.length, self.width))
 
     def close(self) -> None:
-        """Let go of the memory, or of the file."""
+        """Free the memory, or the file."""
         self._buffer = None
         if self._file is not None:
             self._file.close()
@@ -85,7 +85,7 @@ class Spool:
 
     def _full(self, error: OSError) -> StorageError:
         return StorageError(
-            f"The features of this lesson take {size_of(self._needed)} on the disk while λ is searched, and "
-            f"'{self._folder}' cannot hold them ({error.strerror}): make room there, or choose λ otherwise "
-            "(lam='gcv', or a number)."
+            f"The features of this batch take {size_of(self._needed)} on the disk while λ is searched, and "
+            f"'{self._folder}' cannot hold them ({error.strerror}): make room there, or choose λ without "
+            "search (lam='gcv', or a number)."
         )

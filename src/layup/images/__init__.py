@@ -1,4 +1,4 @@
-"""Files, folders and arrays → RGB images; every way in which one of them can be bad."""
+"""Files, folders and arrays → RGB images, with an error for every way in which one can be bad."""
 
 import lazy_loader
 

@@ -1,7 +1,7 @@
-"""Paths, contents of files and arrays → RGB images; every way in which one of them can be bad.
+"""Paths, contents of files and arrays → RGB images, with an error for every way in which one can be bad.
 
-Whatever is wrong with an image is a `BadImageError` of one sentence or two: a folder of photos always
-holds a broken one, and the person has to know which one and why.
+Anything wrong with an image is a `BadImageError` of one or two sentences: a folder of photos always holds a
+broken one, and the user has to know which one and why.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from layup.formats import has_controls, printable
 
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "AVIF", "HEIF", "ICO")
 """The file formats that are tried. Not all that Pillow knows: its EPS reader, for one, starts Ghostscript,
-and of half a JPEG 2000 file it makes half a picture without a word."""
+and it reads half a JPEG 2000 file as half an image without an error."""
 
 ALLOWED_ARRAYS = (
     "Arrays may be H×W, H×W×1, H×W×3 or H×W×4, tensors 1×H×W or 3×H×W; "
@@ -43,7 +43,7 @@ UPRIGHT = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
-"""The EXIF orientation of a photo → what puts it upright."""
+"""The EXIF orientation of a photo → the operation that turns it upright."""
 
 
 @runtime_checkable
@@ -61,18 +61,18 @@ class OpenFile(Protocol):
     """A file that is open for reading bytes: `open(path, "rb")`, `io.BytesIO`, a member of an archive …"""
 
     def read(self, size: int = -1, /) -> bytes:
-        """So many bytes from where it is, or all that are left."""
+        """Read `size` bytes, or all that are left."""
 
 
 Encoded: TypeAlias = str | os.PathLike[str] | bytes | bytearray | memoryview | OpenFile
-"""An image as a file has it: the path, the contents, or the open file."""
+"""An encoded image: the path of its file, the contents, or the open file."""
 Stream: TypeAlias = io.BufferedReader | io.BytesIO
 ImageSource: TypeAlias = Encoded | Image.Image | npt.NDArray[Any] | TensorLike
-"""All that `open_image` takes."""
+"""Everything that `open_image` takes."""
 
 
 def is_open_file(source: object) -> TypeGuard[OpenFile]:
-    """Whether something can be read as a file is, if only by handing it on, as temporary files do.
+    """Whether something can be read like a file, even through a wrapper, as temporary files have it.
 
     >>> is_open_file(io.BytesIO()), is_open_file(b"")
     (True, False)
@@ -81,7 +81,7 @@ def is_open_file(source: object) -> TypeGuard[OpenFile]:
 
 
 def is_encoded(source: object) -> TypeGuard[Encoded]:
-    """Whether something is an image as a file has it, to be decoded.
+    """Whether something is an encoded image.
 
     >>> is_encoded("a.jpg"), is_encoded(b""), is_encoded(io.BytesIO()), is_encoded([])
     (True, True, True, False)
@@ -90,13 +90,12 @@ def is_encoded(source: object) -> TypeGuard[Encoded]:
 
 
 def open_image(source: ImageSource) -> Image.Image:
-    """A new, upright RGB image of a file, a PIL image, an array or a tensor.
+    """A new, upright RGB image from a file, a PIL image, an array or a tensor.
 
     A file is its path, its contents (bytes), or an open one, which is read from its beginning and left open,
-    at the place where it was. The EXIF orientation is applied, alpha dropped, an animation is its first
-    frame, and 16 bits become 8 by scaling. Arrays are H×W, H×W×1, H×W×3 or H×W×4; tensors C×H×W, as
-    torchvision's, with 1 or 3 channels. Costs one decoding. Raises `BadImageError`, and nothing else, for
-    what is not a usable image.
+    at the same position. The EXIF orientation is applied, alpha is dropped, an animation is its first frame,
+    and 16 bits become 8 by scaling. Arrays are H×W, H×W×1, H×W×3 or H×W×4; tensors C×H×W, as in torchvision,
+    with 1 or 3 channels. Costs one decoding. Raises only `BadImageError` for what is not a usable image.
 
     >>> open_image(np.array([[0.0, 1.0]])).getpixel((1, 0))
     (255, 255, 255)
@@ -120,10 +119,9 @@ def open_image(source: ImageSource) -> Image.Image:
 
 
 def image_digest(source: ImageSource) -> bytes:
-    """The identity of an image, 32 bytes: of a file its contents, of anything else its size and RGB pixels.
+    """A hash of an image, 32 bytes: of a file's contents, or of anything else's size and RGB pixels.
 
-    A file, be it a path, its bytes or an open one, is read but not decoded. The two kinds never share a
-    digest.
+    A file (a path, its bytes or an open file) is read but not decoded. The two kinds never share a digest.
 
     >>> grey = np.full((2, 2), 51, np.uint8)
     >>> image_digest(grey) == image_digest(grey.T / 255) != image_digest(grey + 1)
@@ -135,7 +133,7 @@ def image_digest(source: ImageSource) -> bytes:
                 return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=32)).digest()
             except OSError as error:
                 raise _unreadable(_described(source), error) from error
-    # Not the values as given: palette, orientation and byte order matter as well, and all end in the RGB.
+    # Not the values as given: palette, orientation and byte order matter too, and are all applied in the RGB.
     image = open_image(source)
     return hashlib.blake2b(
         b"%d %d " % image.size + image.tobytes(), digest_size=32, person=b"layup pixels"
@@ -146,7 +144,7 @@ def image_digest(source: ImageSource) -> bytes:
 
 
 def _opened(source: Encoded) -> AbstractContextManager[Stream]:
-    """A file of our own with these contents, or the sentence that says why there is none to read."""
+    """A new file object with these contents, or the error that says why they cannot be read."""
     if isinstance(source, str | os.PathLike):
         return _opened_path(source)
     contents = _contents(source)
@@ -156,7 +154,7 @@ def _opened(source: Encoded) -> AbstractContextManager[Stream]:
 
 
 def _contents(source: Any) -> bytes:
-    """All of a buffer or of an open file, which is left as it was."""
+    """The contents of a buffer or of an open file, which is left as it was."""
     name = _described(source)
     as_text = BadImageError(f"Cannot use {name}: it was opened as text. Open it with the mode 'rb'.")
     if isinstance(source, io.TextIOBase):
@@ -175,7 +173,7 @@ def _contents(source: Any) -> bytes:
         raise
     except ValueError as error:
         raise BadImageError(f"Cannot use {name}: it is closed ({error}).") from error
-    except Exception as error:  # whatever an archive's damaged member raises
+    except Exception as error:  # a damaged member of an archive may raise anything
         raise BadImageError(f"Cannot use {name}: it cannot be read ({error}).") from error
     if isinstance(contents, str):
         raise as_text
@@ -183,7 +181,7 @@ def _contents(source: Any) -> bytes:
 
 
 def _read_again(file: Any) -> Any:
-    """All of a file from its beginning; then it is back at the place where it was."""
+    """The contents of a file from its beginning; then its position is restored."""
     position = file.tell()
     try:
         file.seek(0)
@@ -196,7 +194,7 @@ def _read_again(file: Any) -> Any:
 def _opened_path(path: str | os.PathLike[str]) -> Iterator[Stream]:
     name = _described(path)
     try:
-        # Before opening: to open a pipe would wait for a writer, for ever.
+        # Before opening: opening a pipe would wait for a writer without end.
         status = Path(path).stat()
         if stat.S_ISDIR(status.st_mode):
             raise _no_file(Path(path))
@@ -204,7 +202,7 @@ def _opened_path(path: str | os.PathLike[str]) -> Iterator[Stream]:
             raise BadImageError(f"Cannot use {name}: it is not a regular file but a device or a pipe.")
         if status.st_size == 0:
             raise BadImageError(f"Cannot use {name}: it is empty (0 bytes).")
-        file = Path(path).open("rb")  # noqa: SIM115 (errors of whoever uses the file are not ours)
+        file = Path(path).open("rb")  # noqa: SIM115 (errors of the caller's block are not ours)
     except FileNotFoundError as error:
         raise BadImageError(f"Cannot use {name}: there is no such file.") from error
     except PermissionError as error:
@@ -220,7 +218,7 @@ def _opened_path(path: str | os.PathLike[str]) -> Iterator[Stream]:
 
 
 def _no_file(folder: Path) -> BadImageError:
-    """Why a folder that was taken for an image, or listed as bad, cannot be used."""
+    """Why a folder that was given as an image, or listed as bad, cannot be used."""
     name = _described(folder)
     try:
         with os.scandir(folder):
@@ -240,7 +238,7 @@ def _unreadable(name: str, error: OSError) -> BadImageError:
 
 
 def _identified(file: Stream) -> Image.Image:
-    Image.init()  # HEIF needs a plug-in, AVIF a recent Pillow; Pillow stumbles over a format it does not know
+    Image.init()  # HEIF needs a plug-in, AVIF a recent Pillow; Pillow fails on a format that it does not know
     image = Image.open(file, formats=[name for name in FORMATS if name in Image.OPEN])
     # Between this limit and its double, Pillow only warns.
     if Image.MAX_IMAGE_PIXELS is not None and image.width * image.height > Image.MAX_IMAGE_PIXELS:
@@ -249,10 +247,10 @@ def _identified(file: Stream) -> Image.Image:
 
 
 class _PillowSilence:
-    """Ignores the warnings of Pillow while any thread is inside.
+    """Ignores Pillow's warnings while any thread is inside.
 
-    Warning filters belong to the whole process: were each thread to restore what it found, the last to leave
-    could bring back another's.
+    Warning filters belong to the whole process: if each thread restored what it found, the last one to leave
+    could restore another thread's filters.
     """
 
     def __init__(self) -> None:
@@ -288,7 +286,7 @@ def _decoded(opened: Callable[[], Image.Image], name: str) -> Image.Image:
                 raise BadImageError(f"Cannot use {name}: it has no pixels.")
             image.load()
             rgb = _rgb(_upright(image), name)
-            rgb.info.clear()  # or the orientation in it would be applied again
+            rgb.info.clear()  # otherwise its orientation would be applied again
             return rgb
     except BadImageError:
         raise
@@ -316,7 +314,7 @@ def _upright(image: Image.Image) -> Image.Image:
 
 
 def _rgb(image: Image.Image, name: str) -> Image.Image:
-    """A new RGB image. Pillow alone would clip 16 bits, and floats, to white."""
+    """A new RGB image. Pillow by itself would clip 16 bits, and floats, to white."""
     if image.mode == "F":
         image = Image.fromarray(_eight_bits(np.asarray(image), name))
     elif image.mode.startswith("I"):
@@ -368,7 +366,7 @@ def _height_width_channels(tensor: Any) -> npt.NDArray[Any]:
         if values.is_floating_point():
             values = values.float()  # NumPy has no bfloat16
         array: npt.NDArray[Any] = values.numpy()
-    except Exception as error:  # a sparse one, one without storage, something that is no tensor after all
+    except Exception as error:  # a sparse one, one without storage, something that is not a tensor after all
         raise BadImageError(f"Cannot use {name}: it cannot become an array ({error}).") from error
     if array.ndim != 3 or array.shape[0] not in (1, 3):
         raise BadImageError(f"Cannot use {name}: this is not the shape of one image. {ALLOWED_ARRAYS}")
@@ -376,14 +374,14 @@ def _height_width_channels(tensor: Any) -> npt.NDArray[Any]:
 
 
 def _described(source: object) -> str:
-    """What an error calls an image: by the name of its file, if it has one."""
+    """How an error names an image: by the name of its file, if it has one."""
     if isinstance(source, str | os.PathLike):
         return repr(os.fspath(source))
     kind = f"this {type(source).__name__}"
     if isinstance(source, bytes | bytearray):
         return f"{kind} ({len(source):,} bytes)"
     if isinstance(source, memoryview):
-        return kind  # one that was released has no size any more
+        return kind  # a released one no longer has a size
     if is_open_file(source):
         name = getattr(source, "name", None)
         return f"{kind} ({name!r})" if isinstance(name, str) else kind

@@ -1,4 +1,4 @@
-"""Photos in folders: which files are meant as images, and which class each is of."""
+"""Photos in folders: which files are images, and the class of each."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from layup.formats import has_controls, printable
 from layup.images.decode import ImageSource
 
 CLUTTER = frozenset({"thumbs.db", "ehthumbs.db", "desktop.ini", "icon\r", "__macosx", "@eadir"})
-"""What systems leave among photos without being asked (lower case)."""
+"""What operating systems leave among photos (lower case)."""
 
 PARTS = frozenset({"train", "training", "val", "valid", "validation", "test"})
-"""Folder names that are halves of a dataset rather than classes, when there are more folders in them."""
+"""Folder names that are parts of a dataset rather than classes, if they contain folders."""
 
 
 def find_images(folder: str | os.PathLike[str]) -> list[Path]:
     """All files below a folder that are meant as images, sorted by name.
 
-    Hidden files and folders are skipped, and so is the clutter that systems leave (Thumbs.db, desktop.ini …).
-    Every other file is listed whatever its suffix, so that a stray notes.txt is reported as bad by whoever
-    opens it and not silently passed over; so is a folder that cannot be read. Nothing is opened here.
+    Hidden files and folders are skipped, and so is the clutter of systems (Thumbs.db, desktop.ini …). Every
+    other file is listed, with any suffix, so that a stray notes.txt is reported as bad when it is opened, not
+    silently skipped; so is a folder that cannot be read. Nothing is opened here.
 
-    Links are followed, but no folder is read twice, and a link to a folder that it is itself in (a link that
-    leads back up) is passed over.
+    Links are followed, but no folder is read twice, and a link to a folder that contains the link itself is
+    skipped.
 
     >>> find_images("no/such/folder")
     Traceback (most recent call last):
@@ -40,9 +40,9 @@ def find_images(folder: str | os.PathLike[str]) -> list[Path]:
 def class_folders(folder: str | os.PathLike[str]) -> tuple[list[Path], list[str]]:
     """PHOTOS/class/**: the files, and the class of each, which is the name of its first-level folder.
 
-    Both lists are sorted by class, then name. A class folder without files is left out, and files beside the
+    Both lists are sorted by class, then name. A class folder without files is left out, and files next to the
     class folders are ignored. A class folder that cannot be used (a broken link, no permission, a name with
-    control characters or not in UTF-8) is listed itself, so that whoever opens it reports it.
+    control characters or not in UTF-8) is listed itself, so that it is reported when it is opened.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as photos:
@@ -65,8 +65,8 @@ def class_folders(folder: str | os.PathLike[str]) -> tuple[list[Path], list[str]
     classes.sort()
     if {each.name.lower() for each in classes} <= PARTS and all(visible(each)[0] for each in classes):
         raise InputError(
-            f"{str(photos)!r} holds the parts of a dataset ({', '.join(each.name for each in classes)}), and "
-            f"no classes. Did you mean {str(classes[-1])!r}?"
+            f"{str(photos)!r} holds the parts of a dataset ({', '.join(each.name for each in classes)}), not "
+            f"classes. Did you mean {str(classes[-1])!r}?"
         )
     classes += [each for each in loose if each.is_symlink() and not each.exists()]
     labelled = [(path, label_of(each)) for each in sorted(classes) for path in _of_class(each)]
@@ -80,19 +80,21 @@ def class_folders(folder: str | os.PathLike[str]) -> tuple[list[Path], list[str]
 
 
 def label_of(folder: Path) -> str:
-    """The label that a class folder stands for.
+    """The label of a class folder.
 
     >>> label_of(Path("photos/cafe\u0301"))
     'café'
     """
-    # The same letters however a file system spells them: a Mac takes é apart.
+    # The same letters for every file system's spelling: a Mac decomposes é.
     return printable(normalize("NFC", folder.name))
 
 
 def require_one_label_each(images: Sequence[ImageSource], labels: Sequence[str]) -> None:
-    """Refuse images and labels of different number."""
+    """Refuse different numbers of images and labels."""
     if len(images) != len(labels):
-        raise InputError(f"There are {len(images)} images but {len(labels)} labels. Give one label for each.")
+        raise InputError(
+            f"There are {len(images)} images but {len(labels)} labels. Give one label per image."
+        )
 
 
 def _existing(folder: str | os.PathLike[str]) -> Path:
@@ -112,7 +114,7 @@ def _existing(folder: str | os.PathLike[str]) -> Path:
 
 
 def visible(folder: Path) -> tuple[list[Path], list[Path]]:
-    """The folders and the files directly in a folder, in no order, without what is hidden or clutter."""
+    """The folders and the files directly in a folder, in no order, without hidden ones and clutter."""
     folders: list[Path] = []
     files: list[Path] = []
     try:
@@ -128,7 +130,7 @@ def visible(folder: Path) -> tuple[list[Path], list[Path]]:
 def _is_folder(entry: os.DirEntry[str]) -> bool:
     try:
         return entry.is_dir()
-    except OSError:  # a link that leads in circles: whoever opens it says so
+    except OSError:  # a link that leads in circles: opening it will report it
         return False
 
 
@@ -137,7 +139,7 @@ def _closed(folder: Path, error: OSError) -> InputError:
 
 
 def _of_class(folder: Path) -> list[Path]:
-    """What is to be opened of a class folder: its files, or itself if it cannot be used."""
+    """The files of a class folder, or the folder itself if it cannot be used."""
     if has_controls(folder.name) or not folder.is_dir():
         return [folder]
     return _sorted_below(folder)
@@ -150,14 +152,14 @@ def _sorted_below(folder: Path) -> list[Path]:
 def _files_below(folder: Path) -> Iterator[Path]:
     """All files below a folder, and the folders that cannot be read.
 
-    Each folder is read once: by its own name, if it is below, or else by the first link that leads to it.
+    Each folder is read once: by its own name, if it is below, or else by the first link to it.
     """
     read: set[Path] = set()
     links = [(folder, _real(folder), frozenset({_real(folder.parent)}))]
     while links:
         waiting = [heappop(links)]
         while waiting:
-            here, location, above = waiting.pop()  # `above`: where the links are that led here
+            here, location, above = waiting.pop()  # `above`: where the links that led here are
             if location in read:
                 continue
             read.add(location)
@@ -182,7 +184,7 @@ def _real(path: Path) -> Path:
 
 
 def _leads_up(target: Path, locations: Iterable[Path]) -> bool:
-    """Whether a link that is at some of these places leads to a folder that it is itself in.
+    """Whether a link at one of these locations leads to a folder that contains the link.
 
     >>> [_leads_up(Path(target), [Path("/photos/tabby")]) for target in ("/photos", "/photos/beagle")]
     [True, False]
@@ -193,5 +195,5 @@ def _leads_up(target: Path, locations: Iterable[Path]) -> bool:
 def _is_link(path: Path) -> bool:
     try:
         return path.is_symlink()
-    except OSError:  # its name is too long, say: whoever opens it says so
+    except OSError:  # such as a name that is too long: opening it will report it
         return False

@@ -40,14 +40,14 @@ KIND = "model"
 TUNED = "adapter."
 """Before the names of an adapter's tensors."""
 READING = 10
-"""Arrays of the size of the sums that there are while these are read and seen to be sound."""
+"""How many arrays of the size of the sums are held while the sums are read and checked."""
 READING_TUNED = 2
-"""The same of an adapter's tensors, which are only read."""
+"""The same for an adapter's tensors, which are only read."""
 
 ENGINES = ("eager", "folded", "onnx")
 PIXELS = whole(1, 2**16)
 SIZE = listed(PIXELS, 2)
-SOURCE = Rule(f"{LABEL.words}, nor too long", lambda value: LABEL.holds(value) and len(value) <= 4096)
+SOURCE = Rule(f"{LABEL.words}, not too long", lambda value: LABEL.holds(value) and len(value) <= 4096)
 SPEC: Shape = {"name": SOURCE, "weights": TEXT.or_none(), "input_size": (PIXELS | SIZE).or_none()}
 SETTING = TEXT.or_none() | NUMBER | TRUTH
 EPOCH: Shape = {"loss": NUMBER, "accuracy": AMOUNT.or_none()}
@@ -83,7 +83,7 @@ HEADER: Shape = {
     **SUMS,
     "labels": listed(LABEL),
 }
-"""All that a file may say. How images are read is not among it: a file has no say in that."""
+"""All that a file may say. It does not include how images are read: a file has no say in that."""
 
 BUILT_IN = {
     "bundled": {
@@ -96,12 +96,12 @@ BUILT_IN = {
     | {"head": 1280},
     "vit-nano": {f"blocks.{block}": 128 for block in range(12)},
 }
-"""The layers of the networks that come with layup, so that none has to be loaded to check a file."""
+"""The layers of the networks that come with layup, so that a file is checked without loading them."""
 
 
 @dataclass(frozen=True)
 class ModelFile:
-    """A file that was found sound: its header, its sums, and the tensors of its adapter."""
+    """A file that passed all checks: its header, its sums, and the tensors of its adapter."""
 
     header: dict[str, Any]
     sums: ClassSums
@@ -111,7 +111,7 @@ class ModelFile:
 def read_model(path: str | os.PathLike[str]) -> ModelFile:
     """Read a model file whole, or raise: what it says can be relied on.
 
-    Costs reading it, and d³/3 operations to see that G could be that of images.
+    Costs reading it, and d³/3 operations to check that G could be that of images.
     """
     header, arrays = storage.read(path, KIND, _require_readable)
     try:
@@ -155,7 +155,7 @@ def require_sound(header: Mapping[str, Any], declared: Declarations) -> None:
 
 
 def _require_classifier(header: Mapping[str, Any]) -> type[ClassSums]:
-    """Refuse a classifier that nobody can have made; its kind of sums."""
+    """Refuse an impossible classifier; return its kind of sums."""
     made_with = dict(header["classifier"])
     name = made_with.pop("kind", None)
     schema.require(name, schema.one_of(*KINDS), "header.classifier.kind")
@@ -166,7 +166,7 @@ def _require_classifier(header: Mapping[str, Any]) -> type[ClassSums]:
 
 
 def _require_layers(header: Mapping[str, Any]) -> None:
-    """Refuse sums of other features than it says, as far as that can be told without the network."""
+    """Refuse sums of other features than the file says, as far as can be told without the network."""
     spec = spec_from(header["features"], "header.features")
     layers = dict(header["layers"])
     if isinstance(spec, Projected) and [*layers.values()] != [spec.width]:
@@ -193,22 +193,22 @@ def _require_tuned(adapted: Mapping[str, Any] | None, declared: Declarations) ->
     if adapted is None:
         return
     if any(each.dtype != "float32" for each in declared.values()):
-        raise ValueError("its adapter is not of float32")
+        raise ValueError("its adapter is not float32")
     values = sum(each.nbytes // 4 for each in declared.values())
     if values != adapted["tuned_values"]:
-        raise ValueError(f"its adapter has {values} values, and not {adapted['tuned_values']}")
+        raise ValueError(f"its adapter has {values} values, not {adapted['tuned_values']}")
     settings = adapted["adapter"]
     if not isinstance(settings.get("name"), str):
         raise ValueError("its adapter has no name")
-    from layup.adapters import adapter_from  # here, for it loads torch
+    from layup.adapters import adapter_from  # here, because it loads torch
 
     with suppress(ConsentError):  # that of a plug-in is checked when it may be loaded
         adapter_from(settings)
-    # Every width, rank or number of prompts takes at least a value of its own.
+    # Every width, rank or number of prompts takes at least one value.
     if any(type(value) is int and not 0 <= value <= values for value in settings.values()):
         raise ValueError("its adapter asks for more values than it holds")
     record = adapted["record"]
     if record and not (
         {*record} == {"session", "epochs", "kept"} and 1 <= record["kept"] <= len(record["epochs"])
     ):
-        raise ValueError("its record of the first session is not whole")
+        raise ValueError("its record of the first session is not complete")

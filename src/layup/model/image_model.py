@@ -1,4 +1,4 @@
-"""Images in, labels out: learn, forget, merge, save; whatever the features and the classifier."""
+"""Images in, labels out: learn, forget, merge, save; with any features and any classifier."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class BatchReport:
 
 @dataclass(frozen=True)
 class Predictions:
-    """Scores for those images that could be used: row i is of image `kept[i]`, columns are the classes."""
+    """Scores for the images that could be used: row i is for image `kept[i]`, columns are the classes."""
 
     classes: list[str]
     scores: Floats
@@ -83,16 +83,16 @@ class Predictions:
 
     @property
     def labels(self) -> list[str]:
-        """The class of the highest score, the first of equals."""
+        """The class with the highest score; the first one if scores are equal."""
         return [self.classes[best] for best in self.scores.argmax(axis=1)]
 
 
 class ImageModel:
     """A frozen network, which of its features are read, and a classifier made of sums.
 
-    The sums are all that is ever learned: a model is the sum of its batches. Each `learn`, and each `forget`,
-    has an id, so that models which share some do not count them twice when merged. `LayUP`, `NMC` and
-    `LayNMC` make the models that most people want.
+    Only the sums are learned: a model is the sum of its batches. Each `learn`, and each `forget`, has an id,
+    so that models which share some do not count them twice when merged. `LayUP`, `NMC` and `LayNMC` make the
+    models that most people want.
 
     Threads may share a model: its methods take turns.
 
@@ -120,7 +120,7 @@ class ImageModel:
         **reading: Unpack[Reading],
     ) -> None:
         if unknown := set(reading) - set(Reading.__annotations__):
-            # Python would say so itself, were the options not handed through.
+            # Python would say so itself if the options were not passed through.
             raise TypeError(f"ImageModel() got an unexpected keyword argument {unknown.pop()!r}")
         self.features = features
         self.classifier = classifier
@@ -145,16 +145,16 @@ class ImageModel:
     ) -> BatchReport:
         """Learn images with their labels, as often as you like.
 
-        Images are paths, contents of files (bytes, or open files), PIL images, arrays or tensors; they and
-        their labels come in a list, or in anything that gives them one by one, such as a generator.
+        Images are paths, contents of files (bytes, or open files), PIL images, arrays or tensors. Images and
+        labels come in a list, or in anything that gives them one by one, such as a generator.
 
-        Images that cannot be used are skipped and reported; with `strict` the first one ends it before
-        anything is learned. If the model has an adapter, the first batch tunes it before anything else;
-        `checkpoint` names a file from which that goes on, should it be interrupted.
+        Images that cannot be used are skipped and reported; with `strict` the first one raises an error
+        before anything is learned. If the model has an adapter, the first batch tunes it before anything
+        else; `checkpoint` names a file from which tuning continues if it is interrupted.
         """
         images = listed(images)
         labels = checked_labels(labels, images)
-        # Refused before hours are spent: settings that cannot be, and what would not fit.
+        # Refuse impossible settings, and what does not fit into memory, before hours are spent.
         memory.require(self.forecast(len(images), len({*self.classes_, *labels})), "This batch")
         if self.session is not None and not self.batches:
             self.network.adapt(
@@ -188,9 +188,9 @@ class ImageModel:
         return report
 
     def forecast(self, images: int, classes: int, known: int | None = None) -> Forecast:
-        """The memory that a batch of so many images will take, if this model then knows so many classes.
+        """The memory that a batch of `images` images will take, if this model then knows `classes` classes.
 
-        known: how many images the model has learned by then, if other than so far.
+        known: how many images the model has learned by then; by default, as many as now.
         """
         sums, classifier = self.statistics_, self.classifier_
         if not isinstance(sums, GramStatistics):
@@ -223,10 +223,10 @@ class ImageModel:
     def forget(
         self, images: Iterable[ImageSource], labels: Iterable[str], *, strict: bool = False
     ) -> BatchReport:
-        """Un-learn images: the sums become what they would be had these never been learned. λ stays.
+        """Un-learn images: the sums become what they would be without them. λ stays.
 
-        A class with no image left disappears. Cached features of the images are deleted as well. What an
-        adapter was tuned to in the first batch cannot be un-learned: only the sums can.
+        A class with no image left disappears. Cached features of the images are deleted as well. An adapter
+        does not un-learn the first batch that it was tuned to: only the sums do.
         """
         sums = self.statistics_.empty()
         memory.require(forecast_reverting(sums, len(self.classes_)), "Forgetting")
@@ -252,7 +252,7 @@ class ImageModel:
         for model in (self, other):
             if model.session is not None and not model.batches:
                 raise InputError(
-                    "A model that is to tune its backbone first cannot be merged before its first batch. "
+                    "A model with an adapter cannot be merged before it has learned its first batch. "
                     "Let it learn first, or make it without an adapter."
                 )
         theirs = Counter(other.batches)
@@ -265,15 +265,15 @@ class ImageModel:
             held = Counter(base.batches)
             if held != shared:
                 raise MismatchError(
-                    f"The base must hold just the batches that both models share, {shared.total()} in all, "
-                    f"but it holds {held.total()}, of which {(shared & held).total()} are shared. "
-                    "Give the model from which both were grown."
+                    f"The base must hold exactly the {shared.total()} batches that both models share, but it "
+                    f"holds {held.total()}, of which {(shared & held).total()} are shared. "
+                    "Give the model that both started from."
                 )
             sums = _without(sums, base.statistics_)
         elif shared:
             raise MismatchError(
                 f"These models share {shared.total()} of their batches, which would count twice. Give a "
-                "model of just these as the base, such as the one from which both were grown: "
+                "model of exactly these as the base, such as the one that both started from: "
                 "merge(other, base=…).",
                 about="base",
             )
@@ -303,7 +303,7 @@ class ImageModel:
         return np.asarray(np.array(self.classes_)[self.scores(images).argmax(axis=1)])
 
     def scores(self, images: Iterable[ImageSource]) -> Floats:
-        """One row per image and one column for each of `classes_`; the highest wins, the first of equals."""
+        """One row per image and one column per class of `classes_`; the highest wins, the first if equal."""
         found = self.predictions(images)
         if found.bad:
             raise BadImageError(found.bad[0].reason)
@@ -311,7 +311,7 @@ class ImageModel:
 
     @in_turn
     def predictions(self, images: Iterable[ImageSource]) -> Predictions:
-        """The scores of all images that can be used, and which cannot. Features are not held: only scores."""
+        """The scores of all images that can be used, and which cannot. Only scores are held, not features."""
         if not self.classes_:
             raise InputError("This model knows no class. Teach it with `learn` first.")
         if not self.classifier_.ready:
@@ -345,14 +345,14 @@ class ImageModel:
 
     @property
     def statistics_(self) -> Any:
-        """The sums: all that was learned."""
+        """The sums: everything that was learned."""
         return self.classifier_.statistics_
 
     # ---- files
 
     @in_turn
     def save(self, path: str | Path) -> None:
-        """Write the model to one file, atomically: whatever happens, the old file or the new one is there."""
+        """Write the model to one file, atomically: if it fails, the old file is still there."""
         classifier, sums = self.classifier_.state()
         about_sums, arrays = sums.state()
         backbone, tuned = self.network.state()
@@ -384,11 +384,11 @@ class ImageModel:
         allow_backbone: bool = False,
         **reading: Unpack[Reading],
     ) -> Self:
-        """Read what `save` wrote. The backbone itself is loaded, and checked, when an image is to be read.
+        """Read what `save` wrote. The backbone itself is loaded, and checked, when it is first needed.
 
-        A model whose backbone was a module of your own needs it again as `backbone`; one whose weights came
-        from a file that has moved needs to be told where to, with `weights`. A backbone that the file wants
-        from elsewhere (a path, a download) is only loaded with `allow_backbone`.
+        If the backbone was your own module, give it again as `backbone`. If its weights came from a file that
+        has moved, give the new path as `weights`. A backbone that the file wants from elsewhere (a path, a
+        download) is only loaded with `allow_backbone`.
         """
         found = read_model(path)
         header, about = found.header, found.header["backbone"]
@@ -409,7 +409,7 @@ class ImageModel:
 
     @property
     def backbone_(self) -> Backbone:
-        """The backbone, loaded; if the model comes from a file, the very one that the file names."""
+        """The backbone, loaded; if the model comes from a file, exactly the one that the file names."""
         return self.network.backbone
 
     @property
@@ -437,7 +437,7 @@ class ImageModel:
     # ---- the rest is private
 
     def _resolved_features(self) -> FeatureSpec:
-        """The features as a file has them; those of a file are."""
+        """The features as a file has them."""
         return self.features if self.network.origin is not None else self.features.resolved(self.backbone_)
 
     def _visit(
@@ -464,13 +464,13 @@ class ImageModel:
             seen += zip(names, part.digests, strict=True)
         if not counts:
             first = f" The first: {bad[0].reason}" if bad else ""
-            raise InputError(f"There is no usable image among the {len(images)} given.{first}")
+            raise InputError(f"None of the {len(images)} given images can be used.{first}")
         if bad:
             logger.warning("Skipped %d of %d images. The first: %s", len(bad), len(images), bad[0].reason)
         return BatchReport(_batch_id(title, seen), dict(sorted(counts.items())), bad), [d for _, d in seen]
 
     def _require_same(self, other: ImageModel) -> None:
-        """Refuse a model whose sums are of something else, saying what differs."""
+        """Refuse a model whose sums are of something else, and say what differs."""
         if not isinstance(other, ImageModel):
             raise InputError(
                 f"Only models can be merged, not a {type(other).__name__}: layup.load(path) gives one."
@@ -484,35 +484,35 @@ class ImageModel:
             if mine != others:
                 raise MismatchError(
                     f"These models have different {what}: {mine} and {others}. "
-                    "Only models that read the same layers of the same backbone can be merged."
+                    "Only models with the same layers of the same backbone can be merged."
                 )
 
 
 def mixed_engines(one: ImageModel, other: ImageModel) -> str | None:
-    """What to know of two merged models whose features were computed in different ways."""
+    """What to know about two merged models whose features were computed in different ways."""
     mine, theirs = one.network.engine, other.network.engine
     if mine == theirs:
         return None
     return (
         f"These models were made with different engines, {mine!r} and {theirs!r}: their features "
-        "differ by rounding, a few millionths of the largest value, and what the merged model forgets of "
-        f"the second is forgotten only as exactly as that, for it goes on with {mine!r}."
+        "differ by rounding, by a few millionths of the largest value. The merged model uses "
+        f"{mine!r}: images that the second one learned are forgotten only up to this rounding."
     )
 
 
 def _without(sums: Any, base: Any) -> Any:
-    """Sums of two models less those of their base."""
+    """The sums of two models minus those of their base."""
     try:
         return sums - base
     except ForgetError as error:
         raise MismatchError(
             "Both models have forgotten some of the same images of the base, in different batches: "
-            "these would be taken out twice. Merge first, and forget then."
+            "these would be subtracted twice. Merge first, then forget."
         ) from error
 
 
 def _batch_id(verb: str, seen: list[tuple[str, bytes]]) -> str:
-    """What was done with which images under which labels, in whatever order."""
+    """What was done with which images under which labels, in any order."""
     content = blake2b(verb.encode(), digest_size=16)
     for label, digest in sorted(seen):
         content.update(f"\0{label}\0".encode() + digest)

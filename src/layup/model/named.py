@@ -27,7 +27,7 @@ def LayUP(
 
     Args:
         backbone: a name for `load_backbone`, or a loaded `Backbone`.
-        k: how many of the backbone's last layers to use; None for the backbone's own default.
+        k: how many of the backbone's last layers to use; None for the backbone's default.
         lam: "search" (the paper's, on each batch), "gcv" (from the sums alone) or a number ≥ 0.
         adapter: tune the backbone to the first batch before it is learned (the paper's phase A): "auto",
             the name of an adapter ("adaptformer", "ssf", "vpt", "lora", "full"), or a `FirstSession`.
@@ -72,4 +72,4 @@ def NMC(
 
 
 load = ImageModel.load
-"""The model in a file, of whatever kind: see `ImageModel.load`."""
+"""Load a model of any kind from a file: see `ImageModel.load`."""

@@ -1,4 +1,4 @@
-"""The network of a model: loaded when first needed; if the model has a file, the very one that it names."""
+"""The network of a model, loaded when first needed; for a model from a file, exactly the one it names."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from layup.tuning import FirstSession, adapt
 
 @dataclass(frozen=True)
 class Origin:
-    """What a file says of a network, and holds of its adapter.
+    """What a file says about a network, and the tensors of its adapter.
 
     allowed: whether a network from elsewhere may be loaded because the file says so.
     """
@@ -35,7 +35,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class Identity:
-    """A backbone, to compare by fingerprint and to call by name."""
+    """A backbone, to compare by fingerprint and to print by name."""
 
     fingerprint: str
     name: str = field(compare=False)
@@ -45,7 +45,7 @@ class Identity:
 
 
 class Network:
-    """A backbone by name, loaded already, or as a file asks for it; adapted at most once."""
+    """A backbone by name, already loaded, or as a file asks for it; adapted at most once."""
 
     def __init__(self, wanted: str | Backbone, origin: Origin | None = None) -> None:
         self.wanted = wanted
@@ -71,9 +71,9 @@ class Network:
         reading: Reading,
         **options: Any,
     ) -> None:
-        """Tune it to the first task; from then on it is frozen."""
+        """Tune it to the first batch; from then on it is frozen."""
         before = self.backbone
-        # An earlier first batch may have got this far, but no further.
+        # An earlier attempt at the first batch may have tuned it and then failed.
         base = before if before is self.wanted else before.frozen
         workers, progress = reading.get("workers"), reading.get("progress")
         self._loaded = adapt(base, images, labels, session, workers=workers, progress=progress, **options)
@@ -81,7 +81,7 @@ class Network:
 
     @in_turn
     def state(self) -> tuple[Mapping[str, Any], Mapping[str, NDArray[Any]]]:
-        """What a file says of it, and holds of its adapter; without loading what came from a file."""
+        """What a file says about it, and the tensors of its adapter; what came from a file is not loaded."""
         if self.origin is not None:
             return self.origin.about, self.origin.tuned
         backbone = self.backbone
@@ -111,28 +111,27 @@ class Network:
 
     @property
     def adapted(self) -> bool:
-        """Whether it was tuned to a first task."""
+        """Whether it was tuned to a first batch."""
         return "adapted" in self.state()[0]
 
     def _load(self) -> Backbone:
         return self.wanted if isinstance(self.wanted, Backbone) else load_backbone(self.wanted)
 
     def _as_filed(self, origin: Origin) -> Backbone:
-        """The very backbone that the file names."""
+        """Exactly the backbone that the file names."""
         about = origin.about
         if isinstance(self.wanted, Backbone):
             loaded = self.wanted
         elif about["spec"] is None:
             raise MismatchError(
-                f"This model was made with a network of somebody's own, {about['name']!r}. "
+                f"This model was made with a custom network, {about['name']!r}. "
                 "Give it to `load` as backbone=Backbone.from_module(…)."
             )
         else:
             loaded = _followed(origin)
         if loaded.engine != about["engine"]:
-            loaded = loaded.with_engine(
-                about["engine"]
-            )  # else what was learned could not be forgotten exactly
+            # Otherwise what was learned could not be forgotten exactly.
+            loaded = loaded.with_engine(about["engine"])
         if about.get("adapted") and not isinstance(loaded, AdaptedBackbone):
             if origin.allowed:  # also the adapter of an installed plug-in
                 ADAPTERS.get(about["adapted"]["adapter"]["name"])
@@ -142,24 +141,24 @@ class Network:
             raise MismatchError(
                 f"This model was made with the backbone {about['name']!r} of fingerprint "
                 f"{about['fingerprint'][:12]}, but {loaded.name!r} has {loaded.fingerprint[:12]}: "
-                "weights, layers or preprocessing differ. Use the very backbone that the model was made with."
+                "weights, layers or preprocessing differ. Use the backbone that the model was made with."
             )
         return loaded
 
 
 def relocated(about: Mapping[str, Any], weights: str | Path) -> Mapping[str, Any]:
-    """What a file says of a network whose weights are now elsewhere."""
+    """What a file says about a network whose weights are now elsewhere."""
     if about["spec"] is None:
         return about
     return {**about, "spec": {**about["spec"], "weights": str(Path(weights).absolute())}}
 
 
 def _followed(origin: Origin) -> Backbone:
-    """The backbone that a file says how to load, if that may be followed."""
+    """The backbone that a file says how to load, if that is allowed."""
     spec = origin.about["spec"]
     if not origin.allowed and (source := elsewhere(spec)) is not None:
         raise ConsentError(
-            f"The model '{origin.file}' asks for {brief(source)}, to be its backbone "
+            f"The model '{origin.file}' asks for {brief(source)} as its backbone "
             f"{brief(repr(spec['name']))}. A stranger's file can ask for anything. If you know where it "
             "comes from, allow it with allow_backbone=True, or name your own copy with weights=….",
             about="allow_backbone",

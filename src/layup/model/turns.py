@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class Turn:
-    """A lock that its thread may take again. A copy of whatever holds it gets one of its own."""
+    """A re-entrant lock. A copy of the object that holds it gets its own."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -63,7 +63,7 @@ def in_turn(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P
 
 @contextmanager
 def all_turns(*objects: HasTurn) -> Iterator[None]:
-    """Keep other threads out of several objects; always in one order, so that no two wait for each other."""
+    """Keep other threads out of several objects; always in one order, so that there is no deadlock."""
     with ExitStack() as stack:
         for each in sorted(objects, key=id):
             stack.enter_context(each.turn)

@@ -1,4 +1,4 @@
-"""Tables as values, and three ways to show one: on a terminal, as Markdown, as HTML."""
+"""Tables as values, and three ways to render them: on a terminal, as Markdown, as HTML."""
 
 import lazy_loader
 

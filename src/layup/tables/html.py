@@ -1,4 +1,4 @@
-"""Tables as HTML: all text is escaped, and `style_sheet` has what pages with tables look like."""
+"""Tables as HTML: all text is escaped, and `style_sheet` is the style of pages with tables."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from layup.tables.table import SHORT, Table
 
 
 def to_html(table: Table, caption: str = "", anchor: str = "table") -> Markup:
-    """A table that scrolls by itself, and why cells are empty.
+    """A table that scrolls by itself, and the reasons for empty cells.
 
-    caption: what the table is called where it has no title; heard, but not seen.
-    anchor: what the ids of the reasons begin with; no two tables of a page may have the same.
+    caption: the name of a table without a title, for screen readers only.
+    anchor: the prefix of the ids of the reasons; different for every table of a page.
 
     >>> "<td>&lt;b&gt;</td>" in to_html(Table.of(["x", "y"], [["1", "<b>"]])).replace(' class="short"', "")
     True
@@ -27,13 +27,13 @@ def to_html(table: Table, caption: str = "", anchor: str = "table") -> Markup:
 
 
 def style_sheet() -> Markup:
-    """What pages with tables look like, to be put into such a page."""
+    """The style of pages with tables, to be put into such a page."""
     return Markup(files("layup.tables").joinpath("style.css").read_text("utf-8"))
 
 
 @cache
 def environment(package: str) -> Environment:
-    """The templates of a package, which escape whatever they are given."""
+    """The templates of a package, which escape all values."""
     found = Environment(
         loader=PackageLoader(package, "."),
         autoescape=True,
@@ -47,5 +47,5 @@ def environment(package: str) -> Environment:
 
 
 def _unbroken(text: str) -> Markup:
-    """A heading in as many lines as it needs, none of which ends within a name such as IN-R."""
+    """A heading that never breaks within a name such as IN-R."""
     return Markup(re.sub(r"\S+-\S+", r'<span class="short">\g<0></span>', str(escape(text))))

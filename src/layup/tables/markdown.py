@@ -1,4 +1,4 @@
-"""Tables as Markdown, as GitHub shows it."""
+"""Tables as Markdown, as GitHub renders it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Iterable
 
 from layup.tables.table import Cell, Table, parts_of, text_of
 
-# Not all that could mean something: A_T and [67.3, 71.4] mean nothing, and are easier to read as they are.
+# Not everything that is special somewhere: A_T and [67.3, 71.4] are not, and are easier to read unescaped.
 _SPECIAL = re.compile(r"[\\`*~<>|]|(?<!\w)_|_(?!\w)|&(?=#?\w+;)|\](?=[(\[:])")
 
 
 def to_markdown(table: Table) -> str:
-    """A title, the table, why cells are empty, and the notes: a paragraph each.
+    """A title, the table, the reasons for empty cells, and the notes: one paragraph each.
 
     >>> print(to_markdown(Table.of(["way", "correct"], [["ours", "1"], ["a|b", "0"]])))
     | way | correct |
@@ -23,7 +23,7 @@ def to_markdown(table: Table) -> str:
     rows = [_row(map(plain, table.headings))]
     rows.append("|---|" + "".join("---:|" if right else "---|" for right in table.numeric))
     for number, (part, members) in enumerate(table.parts):
-        if part or number:  # rows that are in no part are set off by an empty row
+        if part or number:  # rows without a part are separated by an empty row
             rows.append(_row([f"**{plain(part)}**" if part else "", *("" for _ in table.columns)]))
         rows += [_row([plain(row.label), *(_cell(cell, table) for cell in row.cells)]) for row in members]
     title = f"### {plain(table.title)}" if table.title else ""
@@ -32,7 +32,7 @@ def to_markdown(table: Table) -> str:
 
 
 def plain(text: str) -> str:
-    """A text in one line that Markdown shows as it is, also within a table."""
+    """A text on one line that Markdown renders literally, also within a table."""
     return _SPECIAL.sub(r"\\\g<0>", re.sub(r"\s*\n\s*", " ", text))
 
 

@@ -1,4 +1,4 @@
-"""A table: headings, rows of cells, a title and notes. How it looks is up to whoever shows it."""
+"""A table: headings, rows of cells, a title and notes. How it looks is up to the renderer."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from itertools import groupby
 from typing import Protocol
 
 SHORT = 24
-"""Texts of up to so many letters stay in one line; longer ones have room for a few words in each."""
+"""Texts of up to this many letters stay on one line; longer ones are wrapped."""
 
-# A number as tables have it, with a star or in percent; or the dash that stands for one.
+# A number in a table, with a star or in percent; or the dash of a missing one.
 _NUMBER = re.compile(r"[+−-]?\d[\d,]*(\.\d+)?\*?( ?%)?|–")
 
 
@@ -21,9 +21,9 @@ class Part:
     """A statement of a cell, such as "69.4 [67.3, 71.4] (vit-nano)".
 
     value: a number before the text, in bold type on a page.
-    change: what ends the text, in bold type wherever there is such.
-    detail: in brackets; on a page small, in a line of its own.
-    why: why there is no value; told below the table, beside a letter.
+    change: the end of the text, in bold type where possible.
+    detail: in brackets; on a page small, on a separate line.
+    why: why the value is missing; explained below the table, next to a letter.
     """
 
     text: str
@@ -34,20 +34,20 @@ class Part:
 
 
 class Cell(Protocol):
-    """A cell of several statements; a plain text needs none of this."""
+    """A cell of several statements; a plain text can be a `str`."""
 
     @property
     def parts(self) -> Sequence[Part]:
-        """What is in it; on a page, each is a line."""
+        """Its statements; on a page, one line each."""
 
     @property
     def side(self) -> str:
-        """The colour: "above" and "below" what it is compared with, or none."""
+        """The colour: "above" or "below" what it is compared with, or an empty string."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """A row: its label, and what is in it; `part` is the part of the table that it belongs to."""
+    """A row: its label, and its cells; `part` is the part of the table that it belongs to."""
 
     label: str
     cells: Sequence[Cell | str]
@@ -58,10 +58,10 @@ class Row:
 class Table:
     """A table.
 
-    columns: the headings of all columns but that of the labels, which is `corner`.
+    columns: the headings of all columns except that of the labels, which is `corner`.
     notes: sentences below it.
-    texts: how many columns on the left are words; on a terminal the others are aligned at the right.
-    extra: so many of the last columns are for pages only: a screen is too narrow for them.
+    texts: how many columns on the left are words; on a terminal the others are right-aligned.
+    extra: how many of the last columns are for pages only: a screen is too narrow for them.
 
     >>> Table.of(["way", "time"], [["ours", "1 s"]]).rows
     [Row(label='ours', cells=['1 s'], part='')]
@@ -83,12 +83,12 @@ class Table:
 
     @property
     def headings(self) -> list[str]:
-        """Of all columns."""
+        """The headings of all columns."""
         return [self.corner, *self.columns]
 
     @cached_property
     def parts(self) -> list[tuple[str, list[Row]]]:
-        """The rows by the part of the table that they are in; a part may come again."""
+        """The rows by the part of the table that they are in; a part may occur again."""
         return [(part, list(rows)) for part, rows in groupby(self.rows, key=lambda row: row.part)]
 
     @cached_property
@@ -100,7 +100,7 @@ class Table:
 
     @cached_property
     def numeric(self) -> list[bool]:
-        """Which columns hold plain numbers, but for a word or two: these are aligned at the right."""
+        """Which columns hold mostly plain numbers: these are right-aligned."""
         indices = range(len(self.columns))
         filled = ([row.cells[index] for row in self.rows if row.cells[index]] for index in indices)
         return [
@@ -116,7 +116,7 @@ def parts_of(cell: Cell | str) -> Sequence[Part]:
 
 
 def text_of(part: Part, letter: str = "") -> str:
-    """A statement in words, but for its detail.
+    """A statement as text, without its detail.
 
     >>> text_of(Part("[67.3, 71.4]", value="69.4", detail="vit-nano")), text_of(Part("–"), "a")
     ('69.4 [67.3, 71.4]', '– (a)')
@@ -125,7 +125,7 @@ def text_of(part: Part, letter: str = "") -> str:
 
 
 def one_line(cell: Cell | str, table: Table | None = None) -> str:
-    """A cell in one line, with the letters that its table has for reasons.
+    """A cell on one line, with the letters of its table for reasons.
 
     >>> one_line("80 %")
     '80 %'
@@ -136,7 +136,7 @@ def one_line(cell: Cell | str, table: Table | None = None) -> str:
 
 
 def letter(number: int) -> str:
-    """The sign of a remark, by its number from 0 on.
+    """The letter of a remark, by its number, from 0.
 
     >>> [letter(number) for number in (0, 25, 26, 27, 701, 702)]
     ['a', 'z', 'aa', 'ab', 'zz', 'aaa']

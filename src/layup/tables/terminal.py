@@ -8,11 +8,11 @@ from layup.progress import shown
 from layup.tables.table import Cell, Table, one_line
 
 STYLES = {"": "", "above": "#56b4e9", "below": "#d55e00"}
-"""Colours that can be told apart on a dark and on a light screen, also by colour-blind people."""
+"""Colours that can be distinguished on a dark and on a light screen, also by colour-blind people."""
 
 
 def to_rich(table: Table, most: int | None = None) -> drawing.Table:
-    """The table without title and notes, for a console to print: at most so many of its rows.
+    """The table without title and notes, for a console to print: at most `most` of its rows.
 
     >>> [column.header.plain for column in to_rich(Table.of(["way", "time"], [["ours", "1 s"]])).columns]
     ['way', 'time']

@@ -1,9 +1,9 @@
 """First-session adaptation (the paper's phase A): tune an adapter on the first task, then freeze it.
 
 A head over the task's classes is put on the network's final embedding; adapter and head learn together
-with cross-entropy on augmented images, and the head is thrown away. Which epoch is kept, and when to stop,
-a part of the task's images decides that is held out: never other data. It takes epochs × images forward and
-backward passes, and the tuned values are held five times (gradient, two moments, and the best so far).
+with cross-entropy on augmented images, and the head is thrown away. Held-out images of the task, never other
+data, decide which epoch is kept and when to stop. It takes epochs × images forward and backward passes, and
+the tuned values are held five times (gradient, two moments, and the best so far).
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ KIND = "first-session"
 COSINE_SCALE = 30.0
 
 
-@torch.inference_mode(False)  # whatever the caller does
+@torch.inference_mode(False)  # even if the caller turned it on
 @torch.enable_grad()
-@torch.random.fork_rng(devices=[])  # whoever else draws numbers is not disturbed
+@torch.random.fork_rng(devices=[])  # the caller's random numbers stay the same
 def adapt(
     backbone: Backbone,
     images: Sequence[ImageSource],
@@ -52,10 +52,10 @@ def adapt(
 ) -> AdaptedBackbone:
     """Tune an adapter of the backbone on images with their labels; the backbone itself stays as it is.
 
-    The `record` of what comes back says how it went: the session's values, every epoch, and which was kept.
-    Images that cannot be used are left out; with `strict` the first one ends it. With a `checkpoint`, the
-    state after every epoch is written to that file, and a run of the very same session on the same images
-    goes on from there; one that had finished gives its result at once.
+    The `record` of the result says how it went: the session's values, every epoch, and which was kept.
+    Images that cannot be used are left out; with `strict` the first one raises an error. With a `checkpoint`,
+    the state after every epoch is written to that file, and a run of the same session on the same images
+    continues from there; if it had finished, its result is returned immediately.
 
     >>> from layup.backbones import load_backbone
     >>> from layup.cli.demo import digits_tasks
@@ -101,21 +101,21 @@ class _TaskData:
             self.held_out = held_out[[seen.digests[index] not in known for index in held_out]]
             if not len(self.held_out):
                 raise InputError(
-                    "All images that could be held out are copies of others. Learn more different images in "
+                    "All images that could be held out are copies of others. Learn more distinct images in "
                     "the first session, or learn without an adapter."
                 )
-        # Where nothing is held out, a few images still show whether the network gives numbers.
-        self.asked = self.held_out if len(self.held_out) else self.training[: session.batch_size]
+        # Where nothing is held out, a few images still show whether the network's scores are finite.
+        self.scored = self.held_out if len(self.held_out) else self.training[: session.batch_size]
 
 
 def _require_several(labels: Sequence[str]) -> list[str]:
-    """The classes, sorted, if they are several."""
+    """The classes, sorted, if there are at least two."""
     classes = sorted(set(labels))
     if len(classes) < 2:
-        only = f"one class alone ({classes[0]!r})" if classes else "no image at all"
+        only = f"a single class ({classes[0]!r})" if classes else "no images"
         raise InputError(
-            f"A backbone cannot be adapted to {only}: there is nothing to tell apart. Learn at least two "
-            "classes in the first session, or learn without an adapter."
+            f"A backbone cannot be adapted to {only}. Learn at least two classes in the first session, or "
+            "learn without an adapter."
         )
     return classes
 
@@ -128,12 +128,12 @@ class _Tuning(Trainable):
     ) -> None:
         self.adapted, self.session, self.data, self.workers = adapted, session, data, workers
         self.device = adapted.device
-        self.steps = sum(math.ceil(len(part) / session.batch_size) for part in (data.training, data.asked))
+        self.steps = sum(math.ceil(len(part) / session.batch_size) for part in (data.training, data.scored))
         with seeded(session.seed, "head"):
             self.head = HEADS[session.head](adapted.embedding_width, len(data.classes)).to(self.device)
         self.tuned = adapted.state()
         self.best: dict[str, Tensor] = {}
-        # Half precision pays on a GPU only. Where it has no bfloat16, small gradients must be scaled up.
+        # Half precision pays off on a GPU only. Without bfloat16, small gradients must be scaled up.
         self.half = torch.bfloat16
         if self.on_gpu and not _has_bfloat16(self.device):
             self.half = torch.float16
@@ -156,22 +156,22 @@ class _Tuning(Trainable):
         return Trainer(self, recipe, scaled=self.on_gpu and self.half is torch.float16)
 
     def groups(self) -> Groups:
-        """What the adapter has put in, and the head."""
+        """The values that the adapter added, and the head."""
         tuned, head = list(self.tuned.values()), list(self.head.parameters())
         return [(self.adapted.adapter.lr_multiplier, tuned), (1.0, head)]
 
     def batches(self, epoch: int) -> Iterator[Batch]:
-        """The training images, at random, augmented."""
+        """The training images, shuffled and augmented."""
         seeds = (self.session.seed, epoch)
         augmentation = self.adapted.preprocessing.augmentation
         pictures = Pictures(self.data.images, self.data.targets, augmentation, seeds)
         return self._read(pictures.shuffled(self.data.training, self.session.batch_size, self.workers))
 
     def held_out(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """Scores of the images that are not trained on, as they are."""
+        """Scores of the held-out images, not augmented."""
         transform = self.adapted.preprocessing.transform
         pictures = Pictures(self.data.images, self.data.targets, transform)
-        plain = pictures.batches(self.data.asked, self.session.batch_size, self.workers)
+        plain = pictures.batches(self.data.scored, self.session.batch_size, self.workers)
         for pixels, targets in self._read(plain):
             with torch.inference_mode():
                 scores = self.head(self.adapted.embed(pixels))
@@ -191,7 +191,7 @@ class _Tuning(Trainable):
 
     @contextmanager
     def learning(self) -> Iterator[None]:
-        """Let what was put in learn, and freeze it again."""
+        """Let the adapter's values learn, then freeze them again."""
         self.adapted.train()
         try:
             yield
@@ -199,14 +199,14 @@ class _Tuning(Trainable):
             self.adapted.train(False)
 
     def keep(self) -> None:
-        """Copy the tuned values; without patience the last epoch is kept, as it is."""
+        """Copy the tuned values; without patience the last epoch is kept, without a copy."""
         going_on = self.session.patience is not None
         self.best = {
             name: value.detach().clone() if going_on else value for name, value in self.tuned.items()
         }
 
     def tensors(self, finished: bool) -> dict[str, Tensor]:
-        """The best epoch and, to go on, the last one with its head."""
+        """The best epoch and, to continue, the last one with its head."""
         found = {f"best.{name}": value for name, value in self.best.items()}
         if not finished:
             found |= {f"tuned.{name}": value for name, value in self.tuned.items()}
@@ -214,7 +214,7 @@ class _Tuning(Trainable):
         return found
 
     def load(self, tensors: Mapping[str, Tensor], finished: bool) -> None:
-        """Take them over."""
+        """Load them."""
         groups: dict[str, dict[str, Tensor]] = (
             {"best": {}} if finished else {"best": {}, "tuned": {}, "head": {}}
         )
@@ -222,8 +222,8 @@ class _Tuning(Trainable):
             group, _, rest = name.partition(".")
             groups[group][rest] = tensor
         self.best = groups["best"]
-        self.adapted.load_state(self.best)  # which refuses what does not fit
-        # After it was taken: in a smaller type a number may be infinite.
+        self.adapted.load_state(self.best)  # this refuses what does not fit
+        # After loading: in a smaller type a number may become infinite.
         if not all_finite(self.tuned.values()):
             raise ValueError("its best epoch holds NaN or infinity")
         if not finished:
@@ -243,15 +243,15 @@ class _Tuning(Trainable):
     def diverged(self, what: str, epoch: int) -> DivergedError:
         """The error that says so."""
         return DivergedError(
-            f"Adapting diverged in epoch {epoch}: {what} not finite any more. Nothing was learned, and the "
-            f"backbone is as it was. Use a learning rate below {self.session.learning_rate:g}, "
+            f"Adapting diverged in epoch {epoch}: {what} no longer finite. Nothing was learned, and the "
+            f"backbone is unchanged. Use a learning rate below {self.session.learning_rate:g}, "
             "or learn without an adapter.",
             about="learning_rate",
         )
 
 
 class CosineHead(nn.Module):
-    """One direction a class; the score is the cosine to it, times a fixed scale."""
+    """One direction per class; the score is the cosine to it, times a fixed scale."""
 
     def __init__(self, width: int, classes: int) -> None:
         super().__init__()
@@ -274,6 +274,6 @@ def _has_bfloat16(device: torch.device) -> bool:
 
 
 def _key(session: FirstSession, backbone: Backbone, labels: Sequence[str], digests: Sequence[bytes]) -> str:
-    """All that decides how a session goes."""
+    """A hash of everything that decides how a session goes."""
     text = dumps([session.to_dict(), backbone.fingerprint, list(labels)], sort_keys=True)
     return blake2b(text.encode() + b"".join(digests), digest_size=16).hexdigest()

@@ -1,4 +1,4 @@
-"""How the first session adapts a backbone: plain values, three presets of them, and what they mean."""
+"""How the first session adapts a backbone: plain values, with three presets."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CHOICES = {"optimizer": get_args(Optimizer), "head": get_args(Head), "preprocess
 
 
 class Values(TypedDict, total=False):
-    """What a preset has a value for, unless it is given."""
+    """The values that a preset has, unless they are given."""
 
     optimizer: Optimizer
     learning_rate: float
@@ -87,7 +87,7 @@ PRESET_ADAPTERS: dict[str, dict[str, dict[str, Any]]] = {
 
 @dataclass(frozen=True)
 class _Session:
-    """All values of a session, each of them possible."""
+    """All values of a session, checked."""
 
     adapter: Adapter | str
     preset: str
@@ -103,7 +103,7 @@ class _Session:
     seed: int
 
     def __post_init__(self) -> None:
-        """Refuse values that cannot be."""
+        """Refuse impossible values."""
         for name, known in CHOICES.items():
             if getattr(self, name) not in known:
                 raise unknown_name(name, getattr(self, name), known)
@@ -127,7 +127,7 @@ class _Session:
 
 @dataclass(frozen=True, init=False)
 class FirstSession(_Session):
-    """How a backbone is adapted: plain values, which a preset has unless they are given.
+    """How a backbone is adapted: plain values; the preset has those that are not given.
 
     >>> FirstSession("adaptformer", "paper").learning_rate
     0.03
@@ -135,20 +135,20 @@ class FirstSession(_Session):
     VPT(tokens=5, depth='deep', start='uniform')
 
     Attributes:
-        adapter: what is tuned; "auto" for what suits the network.
-        preset: "default", "paper" or "official": the values of all that is not given.
+        adapter: what is tuned; "auto" for the usual one of the network.
+        preset: "default", "paper" or "official": the values that are not given.
         optimizer: "adam" or "adamw".
-        learning_rate: in the first epoch; it goes down to zero along a cosine, epoch by epoch.
+        learning_rate: in the first epoch; it decays to zero along a cosine, epoch by epoch.
         weight_decay: of the tuned values and the head.
         batch_size: images per step.
         epochs: passes over the images, at most.
-        patience: stop after so many epochs without a gain of held-out accuracy, and keep the best; None:
+        patience: stop after this many epochs without a gain in held-out accuracy, and keep the best; None:
             train on all images to the end, and keep the last epoch.
-        held_out: the share of every class that is held out; none without a patience.
+        held_out: the share of every class that is held out; nothing is held out without patience.
         head: "cosine" (with a fixed scale of 30) or "linear".
         preprocessing: "own" (that of the weights), "squash" (the whole image to the input size), or "crop"
             (the short side to the input size, centre crop, values from 0 to 1).
-        seed: decides the first values, the split, the order of images, and their augmentation.
+        seed: decides the initial values, the split, the order of images, and their augmentation.
     """
 
     def __init__(
@@ -168,7 +168,7 @@ class FirstSession(_Session):
 
     @classmethod
     def wanted(cls, adapter: Wanted) -> FirstSession | None:
-        """The session that somebody asks for: by an adapter's name, by an adapter, in full, or none at all.
+        """The session for an adapter's name, an adapter, a `FirstSession`, or None.
 
         >>> FirstSession.wanted("lora").adapter
         LoRA(rank=8, alpha=8.0)
@@ -184,7 +184,7 @@ class FirstSession(_Session):
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """The session of these plain values."""
+        """The session with these plain values."""
         adapter = values["adapter"]
         if adapter != AUTO:  # not by its name alone, which would load a plug-in
             adapter = adapter_from({"name": adapter} if isinstance(adapter, str) else adapter)
@@ -201,7 +201,7 @@ class FirstSession(_Session):
 
 
 def _adapter(adapter: Adapter | str, preset: str) -> Adapter | str:
-    """The adapter of that name as the preset has it; "auto" stays open until there is a network."""
+    """The adapter of that name as the preset has it; "auto" is resolved later, for a network."""
     if isinstance(adapter, Adapter) or adapter == AUTO:
         return adapter
     if adapter not in ADAPTERS:
@@ -218,7 +218,7 @@ def _is_number(value: object) -> bool:
 
 
 def preprocessed(own: Preprocessing, way: Way) -> Preprocessing:
-    """How a preset makes images ready for a network whose own preprocessing this is."""
+    """How images are preprocessed, for a network with this preprocessing of its own."""
     if way == "squash":
         return replace(own, resize=own.size, crop="squash")
     if way == "crop":
@@ -238,11 +238,11 @@ def split(targets: NDArray[np.int64], share: float, seed: int) -> tuple[NDArray[
     training, held_out = sampling.split(targets.tolist(), share, lambda _: rng)
     if not len(held_out):
         raise InputError(
-            "A backbone cannot be adapted to classes of one image each: none can be held out to see when to "
-            "stop. Learn more images of a class in the first session, or learn without an adapter."
+            "A backbone cannot be adapted to classes of one image each: no image can be held out. Learn more "
+            "images per class in the first session, or learn without an adapter."
         )
     return training, held_out
 
 
 Wanted: TypeAlias = str | Adapter | FirstSession | None
-"""How people ask for a first session: see `FirstSession.wanted`."""
+"""The ways to ask for a first session: see `FirstSession.wanted`."""

@@ -1,4 +1,4 @@
-"""Optimizers: learning rates, and a memory that outlives the process."""
+"""Optimizers: learning rates, and their state as tensors."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import torch
 from torch import Tensor
 
 Groups: TypeAlias = Sequence[tuple[float, list[Any]]]
-"""Parameters with their `lr_multiplier`, the multiple of the learning rate at which they learn."""
+"""Parameters with their `lr_multiplier`, which multiplies the learning rate."""
 
 OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "sgd": partial(torch.optim.SGD, momentum=0.9),
     "adam": torch.optim.Adam,
     "adamw": torch.optim.AdamW,
 }
-# What an optimizer remembers of each parameter.
+# The state of an optimizer for each parameter.
 SGD_PARTS = {"momentum_buffer"}
 ADAM_PARTS = {"step", "exp_avg", "exp_avg_sq"}
 
@@ -29,13 +29,13 @@ def grouped(groups: Groups) -> list[dict[str, Any]]:
 
 
 def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
-    """Have every group learn at its multiple of this rate."""
+    """Set the learning rate of every group: its multiple of this rate."""
     for group in optimizer.param_groups:
         group["lr"] = group["lr_multiplier"] * rate
 
 
 def parameters_of(optimizer: torch.optim.Optimizer) -> list[Tensor]:
-    """All that it trains, group after group."""
+    """All parameters that it trains, group after group."""
     return [each for group in optimizer.param_groups for each in group["params"]]
 
 
@@ -49,7 +49,7 @@ def annealed(learning_rate: float, epoch: int, epochs: int) -> float:
 
 
 def optimizer_state(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """What an optimizer remembers, by INDEX.NAME, where the index is that of the parameter."""
+    """The state of an optimizer, by INDEX.NAME, where the index is that of the parameter."""
     return {
         f"{index}.{name}": value
         for index, values in optimizer.state_dict()["state"].items()
@@ -59,10 +59,10 @@ def optimizer_state(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
 
 
 def load_optimizer_state(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
-    """Have an optimizer of the same parameters remember what `optimizer_state` gave.
+    """Load what `optimizer_state` returned into an optimizer of the same parameters.
 
-    Parameters that it knows nothing of begin without a memory. A `ValueError` if it was of other parameters,
-    or of another kind of optimizer.
+    Parameters without saved state start fresh. Raises a `ValueError` if the state is of other parameters, or
+    of another kind of optimizer.
     """
     known = {str(index): parameter for index, parameter in enumerate(parameters_of(optimizer))}
     state: dict[int, dict[str, Tensor]] = {}
@@ -79,7 +79,7 @@ def load_optimizer_state(optimizer: torch.optim.Optimizer, tensors: Mapping[str,
 
 
 def _fits(part: str, tensor: Tensor, parameter: Tensor) -> bool:
-    """Whether a tensor can be this part of what is remembered: a number of steps, or like its parameter."""
+    """Whether a tensor can be this part of the state: a number of steps, or shaped like its parameter."""
     if part == "step":
         return tensor.ndim == 0 and tensor.is_floating_point() and 1 <= tensor.item() < math.inf
     return tensor.shape == parameter.shape

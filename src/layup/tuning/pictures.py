@@ -1,4 +1,4 @@
-"""Batches of pixels for training, whose order and augmentation follow from seeds alone."""
+"""Batches of pixels for training, whose order and augmentation depend only on seeds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from PIL.Image import Image
 from torch import Tensor
 
-import layup.compat  # noqa: F401  # before a transform of torchvision comes out of a pickle
+import layup.compat  # noqa: F401  # before a transform of torchvision is unpickled
 from layup.features import in_batches, read_ahead
 from layup.images import ImageSource, open_image
 from layup.seeds import seed_of, seeded
@@ -21,7 +21,7 @@ Batch: TypeAlias = tuple[Tensor, Tensor]
 
 
 class Pictures:
-    """Images as a transform leaves them; a random one draws from the seeds and the image's index."""
+    """Transformed images; a random transform is seeded by the seeds and the image's index."""
 
     def __init__(
         self,
@@ -44,22 +44,22 @@ class Pictures:
             return pixels
 
     def shuffled(self, indices: NDArray[np.int64], size: int, workers: int | None) -> Iterator[Batch]:
-        """The pictures of these indices in an order that follows from the seeds."""
+        """Batches of these images, in an order that depends only on the seeds."""
         return self.batches(shuffled(indices, *self.seeds), size, workers)
 
     def batches(
         self, indices: Sequence[int] | NDArray[np.int64], size: int, workers: int | None
     ) -> Iterator[Batch]:
-        """The pictures of these indices, so many at a time; other processes prepare the next ones."""
-        # One random number is spent on every pass, as PyTorch's own loader does: whoever trains with dropout
-        # gets the same numbers as with that.
+        """Batches of `size` of these images; other processes prepare the next ones."""
+        # PyTorch's own loader draws one random number per pass: draw it too, so that training with dropout
+        # gives the same numbers.
         torch.empty((), dtype=torch.int64).random_()
         for pixels, targets in read_ahead(self.images, self.read, in_batches(indices, size), workers):
             yield torch.from_numpy(pixels), torch.from_numpy(targets)
 
 
 def shuffled(indices: NDArray[np.int64], *seeds: int) -> NDArray[np.int64]:
-    """The indices in an order that follows from the seeds.
+    """The indices, in an order that depends only on the seeds.
 
     >>> sorted(shuffled(np.arange(5), 0, 1).tolist())
     [0, 1, 2, 3, 4]

@@ -1,8 +1,8 @@
 """The trainer: epochs, seeds, learning rates, held-out accuracy, checkpoints and divergence, in one loop.
 
 First-session adaptation and all methods that train say what they train (`Trainable`) and how (`Recipe`); the
-rest is the same for all. Everything random is drawn anew for every epoch and image from seeds: so neither the
-number of processes that decode images nor a break in between changes anything.
+rest is the same for all. Every epoch and image has its own seed: so neither the number of processes that
+decode images nor an interruption changes anything.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ CHECKPOINT: schema.Shape = {
 
 @dataclass(frozen=True)
 class Epoch:
-    """How training went: mean loss over its samples, and accuracy on those held out, if any are."""
+    """One epoch: the mean loss over its samples, and the held-out accuracy, if any samples are held out."""
 
     loss: float
     accuracy: float | None = None
@@ -58,10 +58,10 @@ class Recipe:
     optimizer: "sgd" (with momentum), "adam" or "adamw".
     epochs: passes over the samples, at most.
     rate: the learning rate of an epoch, counted from 0.
-    weight_decay: of all that is trained.
-    clip: the largest norm of all gradients together, if there is one.
-    patience: stop after so many epochs without a gain of held-out accuracy; None: train to the end.
-    seeds: all that is random in a step follows from them and the epoch.
+    weight_decay: of everything that is trained.
+    clip: the largest norm of all gradients together; None for no clipping.
+    patience: stop after this many epochs without a gain in held-out accuracy; None: train to the end.
+    seeds: all randomness of a step depends only on them and the epoch.
     """
 
     optimizer: str
@@ -82,7 +82,7 @@ class Trainable(ABC):
 
     device: torch.device
     steps: int
-    """Batches per epoch, held-out ones too."""
+    """Batches per epoch, including held-out ones."""
 
     @abstractmethod
     def groups(self) -> Groups:
@@ -94,37 +94,37 @@ class Trainable(ABC):
 
     @abstractmethod
     def loss(self, inputs: Tensor, targets: Tensor) -> Tensor:
-        """What a step makes smaller."""
+        """The loss that a step minimises."""
 
     @abstractmethod
     def diverged(self, what: str, epoch: int) -> DivergedError:
-        """The error which says that something is not finite any more, in an epoch counted from 1."""
+        """The error for an epoch (from 1) in which `what` ("the loss is") no longer finite."""
 
     def learning(self) -> AbstractContextManager[None]:
-        """Where an epoch is trained."""
+        """The context in which an epoch is trained."""
         return nullcontext()
 
     def held_out(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """Scores (B, C) of what is held out, and their targets (B,)."""
+        """Scores (B, C) of the held-out samples, and their targets (B,)."""
         return iter(())
 
-    def keep(self) -> None:  # noqa: B027  # mostly there is nothing to do
-        """Remember what there is now: no epoch before was as good."""
+    def keep(self) -> None:  # noqa: B027  # optional
+        """Keep the current values: no earlier epoch was as good."""
 
     def tensors(self, finished: bool) -> dict[str, Tensor]:
-        """What a checkpoint holds beside the optimizer; of a finished training, what its result needs."""
+        """What a checkpoint holds besides the optimizer; after training has finished, only the result."""
         return {}
 
     def load(self, tensors: Mapping[str, Tensor], finished: bool) -> None:  # noqa: B027
-        """Take over what `tensors` gave, or raise a `ValueError`."""
+        """Load what `tensors` returned, or raise a `ValueError`."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
     """A file with the state of training after its last epoch.
 
-    key: a hash of all that decides how training goes: what another key has left is not used.
-    of: what is trained, and `hint`: what to do about a file that is none of these, for the error.
+    key: a hash of everything that decides how training goes: a file with another key is not used.
+    of: what is trained, and `hint`: what to do about a file that is not such a checkpoint, for the error.
     """
 
     path: Path
@@ -135,7 +135,7 @@ class Checkpoint:
 
 
 class Trainer:
-    """Trains something, an epoch at a time.
+    """Trains something, one epoch at a time.
 
     >>> class Line(Trainable):
     ...     device, steps = torch.device("cpu"), 1
@@ -156,7 +156,7 @@ class Trainer:
     Args:
         trained: what is trained.
         recipe: how.
-        optimizer: one that has made steps before; otherwise it is a new one.
+        optimizer: one that has made steps before; by default a new one.
         scaled: scale gradients up, where half precision would make the small ones zero.
 
     Attributes:
@@ -178,29 +178,29 @@ class Trainer:
 
     @cached_property
     def optimizer(self) -> torch.optim.Optimizer:
-        """Made when it is needed: a checkpoint may bring other parameters."""
+        """The optimizer, made when needed: a checkpoint may bring other parameters."""
         return self.recipe.optimizer_of(self.trained.groups()) if self._given is None else self._given
 
     @property
     def kept(self) -> int:
-        """The epoch to keep, counted from 1: the first of the best; the last if nothing is held out."""
+        """The epoch to keep, counted from 1: the first of the best; the last one if nothing is held out."""
         accuracies = [-1.0 if epoch.accuracy is None else epoch.accuracy for epoch in self.epochs]
         best = max(accuracies, default=-1.0)
         return len(accuracies) if best < 0 else 1 + accuracies.index(best)
 
     @property
     def finished(self) -> bool:
-        """Whether all epochs are done, or the last ones brought nothing."""
+        """Whether all epochs are done, or the last ones brought no gain."""
         done, patience = len(self.epochs), self.recipe.patience
         return done >= self.recipe.epochs or (patience is not None and done - self.kept >= patience)
 
     @property
     def finite(self) -> bool:
-        """Whether all that is trained, and all that the optimizer remembers, are finite numbers."""
+        """Whether all trained values, and the state of the optimizer, are finite numbers."""
         return all_finite([*parameters_of(self.optimizer), *optimizer_state(self.optimizer).values()])
 
     def run(self, title: str, *, progress: bool | None, checkpoint: Checkpoint | None = None) -> None:
-        """Train to the end, from the checkpoint if it holds this very training, and write it every epoch."""
+        """Train to the end, from the checkpoint if its key is the same, and write it after every epoch."""
         if checkpoint is not None:
             self.resume(checkpoint)
         steps = self.trained.steps
@@ -229,7 +229,7 @@ class Trainer:
                 if checkpoint is not None:
                     self.save(checkpoint)
                 bar.update(task, completed=steps * len(self.epochs), note=self.summary())
-        self.optimizer.zero_grad()  # gradients are as large as what is trained
+        self.optimizer.zero_grad()  # frees the gradients, which are as large as the parameters
 
     def train(self, batches: Iterable[Batch]) -> float:
         """One epoch; the mean loss."""
@@ -262,7 +262,7 @@ class Trainer:
         return value
 
     def measure(self, scored: Iterable[tuple[Tensor, Tensor]]) -> float | None:
-        """The share of targets with the highest score; None without patience, or if there are none."""
+        """The share of targets with the highest score; None without patience, or without samples."""
         right, count = 0, 0
         for scores, targets in scored:
             if not scores.isfinite().all():
@@ -272,7 +272,7 @@ class Trainer:
         return right / count if count and self.recipe.patience is not None else None
 
     def note(self, epoch: Epoch) -> None:
-        """Enter an epoch, and have it kept if none before was as good."""
+        """Record an epoch, and keep it if no earlier one was as good."""
         self.epochs.append(epoch)
         if self.kept == len(self.epochs):
             self.trained.keep()
@@ -288,7 +288,7 @@ class Trainer:
     # ---- files
 
     def save(self, checkpoint: Checkpoint) -> None:
-        """Write all that is needed to go on."""
+        """Write everything that is needed to continue."""
         tensors = self.trained.tensors(self.finished)
         if not self.finished:
             remembered = optimizer_state(self.optimizer)
@@ -301,7 +301,7 @@ class Trainer:
         storage.write(checkpoint.path, checkpoint.kind, header, as_arrays(tensors))
 
     def resume(self, checkpoint: Checkpoint) -> None:
-        """Go to where this very training was, if the file holds it."""
+        """Continue from the file, if its key is the same."""
         path = checkpoint.path
         if not path.exists():
             return
@@ -313,21 +313,21 @@ class Trainer:
                     self._take(header, as_tensors(arrays))
         except (DamagedFileError, MismatchError) as error:
             raise DamagedFileError(
-                f"'{path}' is no checkpoint of {checkpoint.of}, or is damaged. {checkpoint.hint}"
+                f"'{path}' is not a checkpoint of {checkpoint.of}, or is damaged. {checkpoint.hint}"
             ) from error
 
     def _take(self, header: Mapping[str, Any], tensors: dict[str, Tensor]) -> None:
         self.epochs = [Epoch(**epoch) for epoch in header["epochs"]]
         if not 1 <= len(self.epochs) <= self.recipe.epochs:
-            raise ValueError(f"it has {len(self.epochs)} epochs, and not from 1 to {self.recipe.epochs}")
+            raise ValueError(f"it has {len(self.epochs)} epochs, not 1 to {self.recipe.epochs}")
         remembered = split_off(OPTIMIZER, tensors)
         self.trained.load(tensors, self.finished)
         if not self.finished:
             load_optimizer_state(self.optimizer, remembered)
-            if header["scaler"] and self.scaler.is_enabled():  # it may have begun on another device
+            if header["scaler"] and self.scaler.is_enabled():  # it may have started on another device
                 self.scaler.load_state_dict(header["scaler"])
         elif remembered:
-            raise ValueError("it holds something else than the result of a training")
+            raise ValueError("it holds more than the result of a training")
         if not self.finite:
             raise ValueError("it holds NaN or infinity")
 
@@ -336,7 +336,7 @@ class Trainer:
 
 
 def all_finite(tensors: Iterable[Tensor]) -> bool:
-    """Whether there is neither NaN nor infinity in any of them."""
+    """Whether none of them holds NaN or infinity."""
     return all(bool(tensor.isfinite().all()) for tensor in tensors)
 
 
@@ -351,7 +351,7 @@ def as_tensors(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Tensor]:
 
 
 def split_off(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors whose names begin so, without that; the others stay where they are.
+    """Remove the tensors whose names begin with the prefix, and return them without it.
 
     >>> tensors = {"head": torch.zeros(1), "optimizer.0.step": torch.ones(1)}
     >>> split_off("optimizer.", tensors), list(tensors)

@@ -371,7 +371,7 @@ def test_a_damaged_scratch_is_told_about_in_one_sentence(setup, damage, steps, t
     with pytest.raises(Interrupted):
         learned(QUICK["l2p"], setup, FIRST)
     setup.scratch.write_bytes(damage(setup.scratch.read_bytes()))
-    with pytest.raises(DamagedFileError, match=r"no checkpoint of a task, or is damaged\. Delete it"):
+    with pytest.raises(DamagedFileError, match=r"not a checkpoint of a task, or is damaged\. Delete it"):
         learned(QUICK["l2p"], setup, FIRST)
 
 
@@ -383,7 +383,7 @@ def test_what_an_optimiser_cannot_remember_is_told_about_in_one_sentence(setup, 
     header, arrays = storage.read(setup.scratch, "task")
     gone = next(name for name in arrays if name.endswith(".exp_avg"))
     storage.write(setup.scratch, "task", header, {name: a for name, a in arrays.items() if name != gone})
-    says = r"no checkpoint of a task, or is damaged\. Delete it"
+    says = r"not a checkpoint of a task, or is damaged\. Delete it"
     with pytest.raises(DamagedFileError, match=says) as error:
         learned(QUICK["l2p"], setup, FIRST)
     assert "of parameter 0 it remembers" in str(error.value.__cause__)

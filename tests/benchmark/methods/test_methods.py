@@ -152,7 +152,7 @@ def test_an_impossible_lambda_is_refused_before_anything_is_read(setup, setup_fo
     [
         *((n, {"precision": "float23"}, "precision.*Did you mean 'float32'") for n in WITH_PRECISION),
         *((n, {"metric": "cosin"}, "metric.*Did you mean 'cosine'") for n in ("nmc", "laynmc")),
-        *((n, {"width": 0}, "width = 0 is no width") for n in ("ranpac", "ranpac+layup")),
+        *((n, {"width": 0}, "width = 0 is impossible") for n in ("ranpac", "ranpac+layup")),
     ],
 )
 def test_impossible_options_are_refused_before_anything_is_read(setup, setup_for, name, options, says):
