@@ -116,7 +116,7 @@ def test_several_values_of_one_option_are_one_run(method, options, expected):
     assert RunSpec("digits", method=method, options=options).load_method() == expected
 
 
-def test_methods_that_prediction_in_one_way_refuse_several():
+def test_methods_that_predict_in_one_way_refuse_several():
     with pytest.raises(InputError, match="Several values of k are for the method 'layup', not for 'laynmc'"):
         RunSpec("digits", method="laynmc", options={"k": (1, 2)}).load_method()
     with pytest.raises(InputError, match="The method 'nmc' has no option 'k'"):

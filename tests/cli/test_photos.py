@@ -431,7 +431,7 @@ def test_one_bad_entry_does_not_stop_the_others(here, ok, refused):
     assert counts_in(here / "m.layup") == FIRST
 
 
-def test_photos_whose_names_are_not_utf8_are_predictioned(here, ok, monkeypatch):
+def test_photos_whose_names_are_not_utf8_are_predicted(here, ok, monkeypatch):
     photo = here / "odd" / os.fsdecode(b"=caf\xe9\n\x1b[2J.png")
     photo.parent.mkdir()
     shutil.copy(here / "first" / name(0) / "000.png", photo)

@@ -648,7 +648,7 @@ def test_a_bar_goes_on_where_the_batch_does(setup, steps, capsys, monkeypatch, t
 
 
 @every_method
-def test_an_prediction_does_not_depend_on_what_else_is_asked(method, setup):
+def test_a_prediction_does_not_depend_on_the_other_images(method, setup):
     learner = learned(method, setup, FIRST, SECOND)
     predictions = learner.predict(TEST)[""]
     assert [learner.predict([image])[""][0] for image in TEST] == predictions
