@@ -23,6 +23,9 @@ def _version(wanted: bool) -> None:
 
 INTERRUPTED = 130
 
+RESEARCH = "Research: compare methods on datasets"
+"""The heading of these commands in the help."""
+
 app = typer.Typer(
     name="layup",
     no_args_is_help=True,
@@ -30,13 +33,13 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     help="""
-    Teach a frozen pre-trained network new classes: no forgetting, no training, no stored images.
+    Teach a pre-trained image network new classes: no forgetting, no training, no stored images.
 
     [bold]Start here[/]
 
-    layup demo                               see it work, offline, in a minute
-    layup learn photos/ --to m.layup         photos/CLASS/*.jpg
-    layup learn more-photos/ --to m.layup    new classes, or more of the old
+    layup demo                               see it work, offline, in about a minute
+    layup learn photos/ --to m.layup         learn photos/CLASS/*.jpg into a model file
+    layup learn more-photos/ --to m.layup    new classes, or more photos of the old ones
     layup predict m.layup holiday/           what is in these photos?
     """,
 )

@@ -10,7 +10,7 @@ import typer
 
 from layup import storage
 from layup.cli import console
-from layup.cli.app import app
+from layup.cli.app import RESEARCH, app
 from layup.errors import InputError
 from layup.registry import unknown_name
 
@@ -43,46 +43,53 @@ FULL = Wanted(dim=4608, classes=200, pairs=3)
 QUICK = Wanted(dim=768, classes=40, pairs=1)
 
 
-@app.command()
+@app.command(rich_help_panel=RESEARCH)
 def bench(
     what: Annotated[
-        str, typer.Argument(help="search, stream, runs, sweep, growth, or all.", metavar="[WHAT]")
+        str, typer.Argument(help="search, stream, runs, sweep, growth, or all.", metavar="WHAT")
     ] = "all",
     dim: Annotated[
-        int | None, typer.Option(help="Dimensions of the features. Default: 4608; 768 with --quick.")
+        int | None, typer.Option(help="Number of feature dimensions. Default: 4608; 768 with --quick.")
     ] = None,
-    classes: Annotated[int | None, typer.Option(help="Classes. Default: 200; 40 with --quick.")] = None,
+    classes: Annotated[
+        int | None, typer.Option(help="Number of classes. Default: 200; 40 with --quick.")
+    ] = None,
     pairs: Annotated[
         int | None,
-        typer.Option(help="How often each way is timed, in turn. Default: 3; 1 with --quick.", min=1),
+        typer.Option(help="How often each of the two is timed. Default: 3; 1 with --quick.", min=1),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Smaller: a few minutes for all.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Smaller sizes: a few minutes for everything.")
+    ] = False,
     check: Annotated[
         bool,
-        typer.Option("--check", help="Compare search's λ and labels with a float64 oracle; takes minutes."),
+        typer.Option(
+            "--check", help="For search: also compare λ and labels with a float64 reference; takes minutes."
+        ),
     ] = False,
     backbone: Annotated[
         str | None,
-        typer.Option(help="Network of runs and sweep. Default: vit-nano; for runs also bundled."),
+        typer.Option(help="Network for runs and sweep. Default: vit-nano; for runs also bundled."),
     ] = None,
     save: Annotated[
         Path | None, typer.Option(help="Folder for the numbers (JSON) and pictures (PNG).", metavar="FOLDER")
     ] = None,
 ) -> None:
-    """Measure speed and memory on this machine, next to the procedure as the paper writes it.
+    """Measure speed and memory on this machine, compared with the procedure as the paper describes it.
 
-    layup bench --quick                      everything, small
-    layup bench search                       λ search and task update: 4 folds × 16 λ
-    layup bench stream                       learn one sample and predict, against re-solving
-    layup bench runs                         ten tasks, against the authors' protocol
-    layup bench sweep                        k = 1 … 12 from one set of sums, against twelve runs
+    layup bench --quick                      everything, in small sizes
+    layup bench search                       λ search and update after a task: 4 folds × 16 values
+    layup bench stream                       learn one sample and predict, vs. solving from scratch
+    layup bench runs                         whole runs of ten tasks, vs. the authors' protocol
+    layup bench sweep                        k = 1 … 12 from one set of sums, vs. twelve runs
     layup bench sweep --backbone bundled     the same with another network; takes 25 minutes per pair
-    layup bench growth                       time and memory over n, d, C and T; where 24 GB end
-    layup bench search --check --save out/   also check λ and labels; keep the numbers
+    layup bench growth                       time and memory for more images (n), dimensions (d), classes
+                                             (C) and tasks (T); what fits into 24 GB
+    layup bench search --check --save out/   also check λ and labels; save the numbers
 
-    The two ways are timed in turn, so that other load on the machine disturbs both: trust the ratios, not
-    the seconds. runs and sweep have their own networks and images, so --dim and --classes do not apply to
-    them. At full size search and sweep take a quarter of an hour or more, the others minutes.
+    layup and the paper's procedure are timed in turn, so that other load on the machine affects both: trust
+    the ratios, not the seconds. `runs` and `sweep` use networks and images, so --dim and --classes do not
+    apply to them. At full size, `search` and `sweep` take a quarter of an hour or more, the others minutes.
     """
     if what not in (*NAMES, ALL):
         raise unknown_name("measurement", what, [*NAMES, ALL])

@@ -18,13 +18,14 @@ Data = Annotated[
     Path,
     typer.Option(
         "--data",
-        help="The folder of all data, or the dataset's own folder.",
+        help="The folder that contains all datasets, or the folder of this dataset.",
         envvar="LAYUP_DATA",
         metavar="DIR",
     ),
 ]
 Name = Annotated[
-    str, typer.Argument(help="A dataset of `layup datasets`, folder:PATH or domains:PATH.", metavar="NAME")
+    str,
+    typer.Argument(help="A name that `layup datasets` lists, folder:PATH or domains:PATH.", metavar="NAME"),
 ]
 HERE = Path("data")
 
@@ -38,9 +39,10 @@ def datasets(context: typer.Context, data: Data = HERE) -> None:
     layup datasets                         all datasets, and which are in ./data
     layup datasets --data /mnt/data        the same for /mnt/data
     layup datasets check cub200            is it complete, and can every image be read?
-    layup datasets get cifar100            download it, or say where to get it
+    layup datasets get cifar100            download it, or explain where to get it
 
-    cil: new classes task by task. dil: new domains. ocl: as cil, each image seen once.
+    Settings are cil (class-incremental: new classes with every task), dil (domain-incremental: new domains)
+    and ocl (online: new classes in a stream, each image seen once).
     """
     if context.invoked_subcommand:
         return
@@ -57,8 +59,8 @@ def datasets(context: typer.Context, data: Data = HERE) -> None:
         )
     console.table(["dataset", "settings", "classes", "train", "test", "tasks", "found"], rows)
     console.say(
-        "Also: folder:PATH, where PATH has train/CLASS and test/CLASS, or just CLASS, which is then split; "
-        "and domains:PATH, where PATH has DOMAIN/train/CLASS and DOMAIN/test/CLASS."
+        "Also: folder:PATH, where PATH contains train/CLASS and test/CLASS, or only CLASS, which is then "
+        "split; and domains:PATH, where PATH contains DOMAIN/train/CLASS and DOMAIN/test/CLASS."
     )
 
 
@@ -68,13 +70,13 @@ def check(
     data: Data = HERE,
     as_json: AsJson = False,
 ) -> None:
-    """Verify a dataset on disk: its layout, its numbers, and that every image can be read.
+    """Check a dataset on disk: its layout, how many images it has, and that every image can be read.
 
     layup datasets check cub200 --data /mnt/data
-    layup datasets check domains:photos        also for your own folders
+    layup datasets check domains:photos        works for your own folders, too
 
-    Where two versions of a dataset are in circulation, either is accepted, and it says which.
-    Exits with 1 if anything is wrong.
+    If a dataset is in circulation in two versions, either is accepted, and the output says which one it is.
+    The exit code is 1 if anything is wrong.
     """
     from layup.benchmark.datasets import check_dataset
 
@@ -108,7 +110,7 @@ def check(
 
 @datasets_app.command()
 def get(name: Name, data: Data = HERE) -> None:
-    """Download a dataset if that is possible; otherwise say where to get it.
+    """Download a dataset if that is possible; otherwise explain where to get it.
 
     layup datasets get cifar100                169 MB into ./data
     layup datasets get imagenet-r              where to get it, and where to put it

@@ -7,21 +7,22 @@ from typing import Annotated
 import typer
 
 from layup.cli import console
-from layup.cli.app import app
+from layup.cli.app import RESEARCH, app
 
 
-@app.command()
+@app.command(rich_help_panel=RESEARCH)
 def methods(
-    name: Annotated[str | None, typer.Argument(help="Explain this method.", metavar="[NAME]")] = None,
+    name: Annotated[str | None, typer.Argument(help="The method to explain.", metavar="NAME")] = None,
 ) -> None:
     """List the methods that `layup run` can run, or explain one.
 
     layup methods                            all methods
-    layup methods ranpac                     its equations, what it keeps, costs and needs, its options
+    layup methods ranpac                     its equations, its options, and what it keeps, costs and needs
 
-    cil: new classes task by task. dil: new domains. ocl: as cil, each image seen once. Where adapts says yes,
-    the network is first tuned to the first task, except in ocl or with --adapt none. For other methods,
-    --adapt auto does so; NAME+fsa is short for it.
+    Settings are cil (class-incremental: new classes with every task), dil (domain-incremental: new domains)
+    and ocl (online: new classes in a stream, each image seen once). "yes" under "adapts" means that the
+    network is tuned to the first task (a "first session"), except in ocl and with --adapt none. For other
+    methods, --adapt auto does this, and so does the short form NAME+fsa.
     """
     from layup.benchmark.methods import METHODS, method_class
 

@@ -14,25 +14,27 @@ from layup.errors import InputError
 if TYPE_CHECKING:
     from layup.tuning import FirstSession
 
-NoCache = Annotated[bool, typer.Option("--no-cache", help="Neither read nor write the feature cache.")]
+NoCache = Annotated[bool, typer.Option("--no-cache", help="Do not use the feature cache.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Weights = Annotated[
     Path | None,
-    typer.Option(help="A weights file for a timm backbone; for an old model, where that file is now."),
+    typer.Option(help="A weights file for a timm backbone. For an existing model: where that file is now."),
 ]
 AllowBackbone = Annotated[
     bool,
     typer.Option(
         "--allow-backbone",
-        help="Load the network from where the model file says: a path, or a download.",
+        help="Allow loading the network from where the model file says: a path, or a new download.",
     ),
 ]
-Workers = Annotated[int | None, typer.Option(help="Processes that decode photos. Default: as needed.", min=0)]
+Workers = Annotated[
+    int | None, typer.Option(help="How many processes decode images. Default: as needed.", min=0)
+]
 Engine = Annotated[
     str | None,
     typer.Option(
-        help="What computes the network: eager (default, plain PyTorch), folded (faster with batch norms), "
-        "or onnx (fastest on a CPU; pip install 'layup-cl\\[onnx]'). Same features, to rounding."
+        help="How the network is computed: eager (default, plain PyTorch), folded (faster with batch norms), "
+        "or onnx (fastest on a CPU; pip install 'layup-cl\\[onnx]'). Same features, up to rounding."
     ),
 ]
 

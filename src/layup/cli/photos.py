@@ -32,45 +32,53 @@ if TYPE_CHECKING:
 
 
 Photos = Annotated[
-    Path, typer.Argument(help="A folder with one folder of photos for each class.", metavar="PHOTOS")
+    Path, typer.Argument(help="A folder that contains one folder of photos per class.", metavar="PHOTOS")
 ]
 Model = Annotated[Path, typer.Argument(help="A .layup file.", metavar="MODEL")]
 Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first bad file instead of skipping it.")]
 Lam = Annotated[
-    str | None, typer.Option(help="Ridge parameter λ: search (default, the paper's), gcv, or a number.")
+    str | None,
+    typer.Option(help="Ridge parameter λ: search (the default, as in the paper), gcv, or a number."),
 ]
 Balance = Annotated[
     bool | None,
-    typer.Option("--balance/--no-balance", help="Treat small and large classes alike. Default: on."),
+    typer.Option("--balance/--no-balance", help="Give small and large classes the same weight. Default: on."),
 ]
 
 
 @app.command()
 def learn(
     photos: Photos,
-    to: Annotated[Path, typer.Option(help="The model file: created, or extended if it exists.")],
+    to: Annotated[Path, typer.Option(help="The model file. It is created, or extended if it exists.")],
     backbone: Annotated[
         str | None,
-        typer.Option(help="bundled (default), vit-nano, any timm name with its tag, or hf:NAME."),
+        typer.Option(
+            help="The pre-trained network: bundled (default), vit-nano, a timm name with its tag, or hf:NAME."
+        ),
     ] = None,
     weights: Weights = None,
     allow_backbone: AllowBackbone = False,
-    input_size: Annotated[int | None, typer.Option(help="Side of the square input, in pixels.")] = None,
+    input_size: Annotated[
+        int | None, typer.Option(help="Height and width of the network's input, in pixels.")
+    ] = None,
     k: Annotated[
-        int | None, typer.Option(help="How many of the last layers. Default: the backbone's.")
+        int | None, typer.Option(help="How many of the last layers to use. Default: by backbone.")
     ] = None,
     lam: Lam = None,
     balance: Balance = None,
     adapt: Annotated[
         str | None,
         typer.Option(
-            help="Tune the network to these first classes: auto, adaptformer, ssf, vpt, lora or full."
+            help="First tune the network to these photos: auto, adaptformer, ssf, vpt, lora or full."
         ),
     ] = None,
     preset: Annotated[
-        str | None, typer.Option(help="How to tune: default, paper, or official (the authors' code).")
+        str | None,
+        typer.Option(help="Recipe for tuning: default, paper, or official (as the authors' code)."),
     ] = None,
-    epochs: Annotated[int | None, typer.Option(help="Passes over the photos when tuning.", min=1)] = None,
+    epochs: Annotated[
+        int | None, typer.Option(help="Epochs of tuning: passes over the photos.", min=1)
+    ] = None,
     learning_rate: Annotated[float | None, typer.Option(help="Learning rate of tuning.")] = None,
     seed: Annotated[int | None, typer.Option(help="Random seed of tuning.", min=0)] = None,
     engine: Engine = None,
@@ -78,17 +86,17 @@ def learn(
     no_cache: NoCache = False,
     workers: Workers = None,
 ) -> None:
-    """Learn classes from folders of photos, into a new model or an old one.
+    """Learn classes from folders of photos, into a new or an existing model.
 
     layup learn photos/ --to m.layup           photos/CLASS/*.jpg
-    layup learn more/ --to m.layup             continue with it, at any time
+    layup learn more/ --to m.layup             extend the model, at any time
     layup learn photos/ --to v.layup --backbone vit-nano
     layup learn photos/ --to f.layup --engine folded
     layup learn photos/ --to a.layup --backbone vit-nano --adapt adaptformer
 
     The photos are not kept, only one sum per class and one matrix. With --adapt,
-    also a small set of weights, tuned once to the photos of this first call.
-    That takes minutes to hours; if it is interrupted, give the same command
+    a small set of weights is tuned to the photos of the first call, and kept too.
+    Tuning takes minutes to hours. If it is interrupted, give the same command
     again to continue.
     """
     from layup.images import class_folders
@@ -124,7 +132,10 @@ def predict(
     images: Annotated[list[Path], typer.Argument(help="Image files, or folders of them.", metavar="IMAGES")],
     as_json: AsJson = False,
     as_csv: Annotated[
-        bool, typer.Option("--csv", help="Print CSV instead of a table; a ' goes before =, +, - and @.")
+        bool,
+        typer.Option(
+            "--csv", help="Print CSV instead of a table. Names that begin with =, +, - or @ get a ' in front."
+        ),
     ] = False,
     weights: Weights = None,
     allow_backbone: AllowBackbone = False,
@@ -136,7 +147,7 @@ def predict(
 
     layup predict m.layup a.jpg b.jpg
     layup predict m.layup holiday/ --csv > labels.csv
-    layup predict m.layup a.jpg --json         a list with path, label, scores
+    layup predict m.layup a.jpg --json         a list of path, label and scores
     """
     from layup.images import find_images
 
@@ -159,7 +170,7 @@ def evaluate(
     model: Model,
     photos: Photos,
     picture: Annotated[
-        Path | None, typer.Option(help="Where to draw the confusion matrix. Default: next to the model.")
+        Path | None, typer.Option(help="File for the confusion matrix. Default: next to the model.")
     ] = None,
     as_json: AsJson = False,
     weights: Weights = None,
@@ -168,7 +179,7 @@ def evaluate(
     no_cache: NoCache = False,
     workers: Workers = None,
 ) -> None:
-    """Measure a model on photos that it has not learned: accuracy, also per class, and a confusion matrix.
+    """Measure accuracy on photos that a model has not learned: overall, per class, and a confusion matrix.
 
     layup evaluate m.layup test-photos/        test-photos/CLASS/*.jpg
     """
@@ -210,11 +221,12 @@ def forget(
     no_cache: NoCache = False,
     workers: Workers = None,
 ) -> None:
-    """Forget photos exactly: the sums become what they would be without them.
+    """Forget photos exactly: the model's sums become what they would be without these photos.
 
     layup forget m.layup withdrawn/            withdrawn/CLASS/*.jpg
 
-    λ stays as it is. A class without photos disappears. Cached features of the photos are deleted.
+    λ stays as it is. A class that has no photos left disappears. The cached features of these photos are
+    deleted.
     """
     from layup.images import class_folders
 
@@ -240,18 +252,29 @@ def merge(
     models: Annotated[list[Path], typer.Argument(help="Two or more .layup files.", metavar="MODELS")],
     to: Annotated[Path, typer.Option(help="Where to write the merged model.")],
     base: Annotated[
-        Path | None, typer.Option(help="The model that all of them grew from, if they share batches.")
+        Path | None, typer.Option(help="The model that they all grew from, if they share batches of photos.")
     ] = None,
-    lam: Lam = None,
-    balance: Balance = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace another model at --to.")] = False,
+    lam: Annotated[
+        str | None,
+        typer.Option(help="New rule for λ: search, gcv, or a number. Default: that of the first model."),
+    ] = None,
+    balance: Annotated[
+        bool | None,
+        typer.Option(
+            "--balance/--no-balance",
+            help="Give small and large classes the same weight. Default: as in the first model.",
+        ),
+    ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace the file at --to if it exists.")
+    ] = False,
 ) -> None:
-    """Add up models from several machines: the sums are those of one that learned everything.
+    """Merge models from several machines: the sums are those of one model that learned everything.
 
     layup merge berlin.layup lima.layup --to both.layup
     layup merge a.layup b.layup --base old.layup --to new.layup
 
-    In the second example both a and b grew from old, so a + b − old is computed.
+    In the second example, a and b both grew from old, so a + b − old is computed.
     """
     from layup.model import load, mixed_engines
 
@@ -277,7 +300,7 @@ def merge(
 
 @app.command()
 def info(model: Model, as_json: AsJson = False) -> None:
-    """Show what a model file holds, if it is sound. The network that it names is not loaded.
+    """Check a model file, and show what it holds. Its network is not loaded.
 
     layup info m.layup
     """
@@ -292,12 +315,14 @@ def info(model: Model, as_json: AsJson = False) -> None:
 
 @app.command()
 def backbones(
-    search: Annotated[str, typer.Argument(help="Part of a timm name, such as vit_base.")] = "",
+    search: Annotated[
+        str, typer.Argument(help="Part of a timm name, such as vit_base.", metavar="SEARCH")
+    ] = "",
 ) -> None:
-    """List the networks that can be used.
+    """List the networks that come with layup, or search those of timm (PyTorch Image Models).
 
-    layup backbones                  those that work offline
-    layup backbones vit_base         timm's whose name contains vit_base
+    layup backbones                  networks that work offline
+    layup backbones vit_base         timm networks with vit_base in their name
     """
     from layup.backbones import BACKBONES, load_backbone, timm_names
 
@@ -320,8 +345,8 @@ def backbones(
     for name, package in BACKBONES.packages.items():
         console.say(f"{name}: from the installed package {package}.")
     console.say(
-        "Also: any timm name with its weights' tag, downloaded once (layup backbones vit_base), "
-        "and hf:NAME or hf:FOLDER (needs the extra: pip install 'layup-cl[hf]')."
+        "Also: any timm name with the tag of its weights, downloaded once (layup backbones vit_base lists "
+        "some); and hf:NAME or hf:FOLDER, which need pip install 'layup-cl[hf]'."
     )
 
 
@@ -333,7 +358,8 @@ app.add_typer(cache_app, name="cache")
 def cache(context: typer.Context) -> None:
     """Show the cache of computed features; 'layup cache clear' empties it.
 
-    The environment variables LAYUP_CACHE and LAYUP_CACHE_LIMIT (such as 2GB) set its folder and its limit.
+    The environment variables LAYUP_CACHE and LAYUP_CACHE_LIMIT (such as 2GB) set its folder and its
+    largest size.
     """
     if context.invoked_subcommand:
         return
@@ -351,7 +377,7 @@ def cache(context: typer.Context) -> None:
 
 @cache_app.command()
 def clear() -> None:
-    """Delete all cached features. Nothing learned is lost; images are read again when needed."""
+    """Delete all cached features. Models are not affected; features are computed again when needed."""
     from layup.features import FeatureCache
 
     store = FeatureCache()
@@ -363,9 +389,7 @@ def clear() -> None:
 
 @app.command()
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the picture, the model and a few images.")] = Path(
-        "demo"
-    ),
+    out: Annotated[Path, typer.Option(help="Folder for a picture, a model and a few images.")] = Path("demo"),
 ) -> None:
     """See it work, offline: ten digits in five tasks, two new classes at a time."""
     from layup.benchmark import plots

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from layup.cli import console
-from layup.cli.app import app
+from layup.cli.app import RESEARCH, app
 from layup.cli.options import NoCache, Workers
 from layup.errors import InputError, UnknownNameError
 
@@ -17,11 +17,13 @@ if TYPE_CHECKING:
     from layup.reproduction import ReproductionConfig, Section
 
 
-@app.command()
+@app.command(rich_help_panel=RESEARCH)
 def reproduce(
     items: Annotated[
         list[str] | None,
-        typer.Argument(help="table1 … table7, figure2 … figure8, complexity, claims, or all."),
+        typer.Argument(
+            help="table1 … table7, figure2 … figure8, complexity, claims, or all.", metavar="ITEMS"
+        ),
     ] = None,
     data: Annotated[
         Path | None, typer.Option(help="Where the datasets are. Default: $LAYUP_DATA, or ./data.")
@@ -30,13 +32,14 @@ def reproduce(
         bool,
         typer.Option(
             "--quick",
-            help="Everything in miniature, offline: digits, or with --data a sample of the datasets in it.",
+            help="Everything in miniature, offline: on digits, or on a sample of the datasets in --data.",
         ),
     ] = False,
     local: Annotated[
         bool,
         typer.Option(
-            "--local", help="All datasets in --data, whole, with the two networks that come with layup."
+            "--local",
+            help="All images of the datasets in --data, with the two networks that come with layup.",
         ),
     ] = False,
     report: Annotated[
@@ -45,24 +48,27 @@ def reproduce(
     out: Annotated[Path, typer.Option(help="Folder of the records, as in `layup run`.")] = Path("results"),
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Only list the runs, with images, and a forecast of time and memory."),
+        typer.Option(
+            "--dry-run", help="Only list the runs, with their images and a forecast of time and memory."
+        ),
     ] = False,
     finished: Annotated[
-        bool, typer.Option("--finished", help="Run nothing: make the page from the finished runs.")
+        bool, typer.Option("--finished", help="Run nothing; make the page from the runs that are finished.")
     ] = False,
     source: Annotated[
         str | None,
         typer.Option(
-            help="For Figure 4: images that stand for the networks' training data, folder:PATH. The paper "
-            "uses miniImageNet."
+            help="For Figure 4: images like those that the networks were trained on, as folder:PATH. The "
+            "paper uses miniImageNet."
         ),
     ] = None,
     epochs: Annotated[
         int | None,
-        typer.Option(help="Epochs of methods that train. Default: their recipes'; --quick: 1.", min=1),
+        typer.Option(help="Epochs of methods that train. Default: by method; 1 with --quick.", min=1),
     ] = None,
     session_epochs: Annotated[
-        int | None, typer.Option(help="Epochs of first sessions. Default: the preset's; --quick: 3.", min=1)
+        int | None,
+        typer.Option(help="Epochs of tuning to the first task. Default: by preset; 3 with --quick.", min=1),
     ] = None,
     without: Annotated[
         list[str] | None, typer.Option(help="Leave this method out; may be given several times.")
@@ -73,18 +79,18 @@ def reproduce(
     no_cache: NoCache = False,
     workers: Workers = None,
 ) -> None:
-    """Reproduce tables and figures of the paper: run what is missing, and show it next to its numbers.
+    """Reproduce tables and figures of the paper, next to its own numbers. Missing runs are run first.
 
     layup reproduce all --quick                    everything in miniature, offline, in minutes
     layup reproduce all --quick --data photos/     the same with a sample of two datasets in photos/
     layup reproduce table1 --data /mnt/data        the paper's own networks and datasets
-    layup reproduce all --data /mnt/data --dry-run what that would take
+    layup reproduce all --data /mnt/data --dry-run what would run, and how long it would take
     layup reproduce all --local --data photos/     all images in photos/, the networks that come with layup
     layup reproduce claims --quick                 which of the paper's claims hold
     layup reproduce                                list the tables and figures
 
-    Runs leave the records of `layup run`: finished runs are not repeated, and interrupted ones are resumed.
-    If something cannot be run, its cell says why. The page is written to --report.
+    The records are those of `layup run`: finished runs are not repeated, and interrupted ones are resumed.
+    If something cannot be run, its cell in the table says why. The page is written to --report.
     """
     from layup.reproduction import ALL, ITEMS, forecast, reproduce
 

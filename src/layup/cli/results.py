@@ -11,7 +11,7 @@ import typer
 
 from layup import storage
 from layup.cli import console
-from layup.cli.app import app
+from layup.cli.app import RESEARCH, app
 from layup.cli.options import AsJson
 from layup.errors import InputError
 from layup.formats import DASH, size_of
@@ -43,7 +43,7 @@ MEANINGS = {
     "average_accuracy": "A_T: average accuracy after the last task",
     "mean_of_average_accuracy_curve": "mean A_t: the mean of the average accuracies after each task",
     "forgetting": "F_T: average forgetting",
-    "forward_passes": "passes: images through the network in that run; cached images do not pass again",
+    "forward_passes": "passes: images through the network in that run (cached images do not pass again)",
     "authors_forward_passes": "authors': the passes of their code, which has no cache",
 }
 ONE_RUN, JOINT = "ᵇ", "ˢ"
@@ -69,18 +69,19 @@ class Format(StrEnum):
         return ["png", "svg"] if self is Format.both else [self.value]
 
 
-@app.command()
+@app.command(rich_help_panel=RESEARCH)
 def compare(
     results: Results,
     metric: Annotated[
         list[str] | None,
-        typer.Option(help="Show this number instead of the usual ones; may be given several times."),
+        typer.Option(help="Show this metric instead of the usual ones; may be given several times."),
     ] = None,
     against: Annotated[
-        str | None, typer.Option(help="Also the difference to this row: its label, or its number from 1.")
+        str | None,
+        typer.Option(help="Also show the difference from this row: its label, or its number, from 1."),
     ] = None,
     csv: Annotated[
-        Path | None, typer.Option(help="Write CSV to this file; - for CSV on the screen instead of a table.")
+        Path | None, typer.Option(help="Also write CSV to this file; - prints CSV instead of the table.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -91,13 +92,13 @@ def compare(
     layup compare results/ --metric backward_transfer --metric peak_memory
     layup compare results/ --csv table.csv         every number, by its full name
 
-    In CSV, a ' goes before names that begin with =, +, - or @, which spreadsheets
-    would compute.
+    There is one table per dataset and setting. Runs that differ only in their
+    seeds are one row. If a row has a single run, or several with the same final
+    predictions, its error is from a bootstrap over the test images, marked ᵇ.
+    Differences are between runs of the same seed.
 
-    There is one table per dataset and setting, and runs that differ only in
-    their seeds are one row. A row of a single run, or of several that end with
-    the same predictions, has the error of a bootstrap over its test images,
-    marked ᵇ. Differences are between runs of the same seed.
+    In CSV, names that a spreadsheet would take for a formula (they begin with
+    =, +, - or @) get a ' in front.
     """
     from layup.benchmark import comparison, find_records
 
@@ -127,7 +128,7 @@ def compare(
         console.remark(note)
 
 
-@app.command()
+@app.command(rich_help_panel=RESEARCH)
 def plot(
     results: Results,
     out: Annotated[Path, typer.Option(help="Folder for the pictures.")] = Path("plots"),
@@ -137,14 +138,15 @@ def plot(
     ] = None,
     form: Annotated[Format, typer.Option("--format", help="Format of the pictures.")] = Format.png,
 ) -> None:
-    """Draw runs: accuracy and forgetting over tasks, confusion matrices, and which classes change.
+    """Draw runs: accuracy and forgetting over tasks, confusion matrices, and which classes gain or lose.
 
     layup plot results/ --out pictures/
     layup plot results/ --against nmc --format svg
 
-    Lines are means over seeds, shades the standard error. With several rows, the
-    accuracy of each class is compared to that of the first row (or --against);
-    with a single row, the end is compared to when the class was new.
+    Runs that differ only in their seeds are one row, as in `layup compare`. Lines
+    are means over seeds, shaded areas the standard error. With several rows, the
+    accuracy per class is compared with that of the first row (or --against). With
+    a single row, it is compared with the accuracy when the class was new.
     """
     from layup.benchmark import comparison, figures, find_records
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from layup.cli import console
-from layup.cli.app import app
-from layup.cli.options import Engine, NoCache, Weights, Workers, given, number_or_rule, option_values
+from layup.cli.app import RESEARCH, app
+from layup.cli.options import Engine, NoCache, Workers, given, number_or_rule, option_values
 from layup.errors import InputError
 from layup.formats import size_of
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from layup.features import Reading
 
 
-@app.command()
+@app.command(rich_help_panel=RESEARCH)
 def run(
     dataset: Annotated[
         str, typer.Option(help="A name that `layup datasets` lists, folder:PATH or domains:PATH.")
@@ -31,7 +31,10 @@ def run(
         typer.Option(help="cil (new classes), dil (new domains) or ocl (a stream). Default: by dataset."),
     ] = None,
     method: Annotated[
-        str, typer.Option(help="A name that `layup methods` lists; NAME+fsa adapts the network first.")
+        str,
+        typer.Option(
+            help="A name that `layup methods` lists; NAME+fsa first tunes the network to the first task."
+        ),
     ] = "layup",
     option: Annotated[
         list[str] | None,
@@ -42,14 +45,18 @@ def run(
         str, typer.Option(help="Seed of the class order, or several: 1993,1994 or 1993-1995.")
     ] = "1993",
     backbone: Annotated[
-        str, typer.Option(help="bundled, vit-nano, any timm name with its tag, or hf:NAME.")
+        str, typer.Option(help="The network: bundled, vit-nano, a timm name with its tag, or hf:NAME.")
     ] = "bundled",
-    weights: Weights = None,
-    input_size: Annotated[int | None, typer.Option(help="Side of the square input, in pixels.")] = None,
+    weights: Annotated[Path | None, typer.Option(help="A weights file for a timm backbone.")] = None,
+    input_size: Annotated[
+        int | None, typer.Option(help="Height and width of the network's input, in pixels.")
+    ] = None,
     engine: Engine = None,
     k: Annotated[
         str | None,
-        typer.Option(help="How many of the last layers, or several: 1,6 or 1-12. Default: the backbone's."),
+        typer.Option(
+            help="How many of the last layers to use; or several: 1,6 or 1-12. Default: by backbone."
+        ),
     ] = None,
     lam: Annotated[
         str | None,
@@ -57,7 +64,9 @@ def run(
     ] = None,
     balance: Annotated[
         bool | None,
-        typer.Option("--balance/--no-balance", help="Treat small and large classes alike. Default: off."),
+        typer.Option(
+            "--balance/--no-balance", help="Give small and large classes the same weight. Default: off."
+        ),
     ] = None,
     adapt: Annotated[
         str | None,
@@ -69,7 +78,8 @@ def run(
     preset: Annotated[
         str,
         typer.Option(
-            help="How images are preprocessed and networks tuned: default, paper, official (shuffles VTAB)."
+            help="How images are preprocessed and networks tuned: default, paper or official (as the "
+            "authors' code; it also shuffles VTAB)."
         ),
     ] = "default",
     epochs: Annotated[
@@ -80,24 +90,26 @@ def run(
         float | None, typer.Option(help="Learning rate of tuning, or of training.")
     ] = None,
     adapter_seed: Annotated[
-        int | None, typer.Option(help="Random seed of tuning. Default: as --seed.", min=0)
+        int | None, typer.Option(help="Random seed of tuning. Default: that of --seed.", min=0)
     ] = None,
     first: Annotated[
-        int | None, typer.Option(help="Classes in the first task, if not as in the others.", min=1)
+        int | None,
+        typer.Option(help="Number of classes in the first task, if it differs from the others.", min=1),
     ] = None,
     uneven: Annotated[
-        str | None, typer.Option(help="Which task takes the remaining classes: first or last.")
+        str | None,
+        typer.Option(help="Which task gets the remainder if classes do not divide evenly: first or last."),
     ] = None,
     shuffle: Annotated[
         bool | None,
         typer.Option(
-            "--shuffle/--no-shuffle", help="Shuffle the classes by the seed. Default: the dataset's."
+            "--shuffle/--no-shuffle", help="Shuffle the classes with the seed. Default: by dataset."
         ),
     ] = None,
     order: Annotated[
         str | None,
         typer.Option(
-            help="Order of domains: a,b,c, or 'shuffled' (by the seed). Default: the paper's, or sorted."
+            help="Order of domains: a,b,c, or 'shuffled' (with the seed). Default: the paper's, or sorted."
         ),
     ] = None,
     per_class: Annotated[
@@ -106,24 +118,27 @@ def run(
     batch: Annotated[int | None, typer.Option(help="Images per batch in ocl. Default: 10.", min=1)] = None,
     sample: Annotated[
         str | None,
-        typer.Option(help="Use only CLASSESxIMAGES, for training and for testing: 20x30."),
+        typer.Option(
+            help="Use fewer images: 20x30 is 20 classes, each with at most 30 training and 30 test images."
+        ),
     ] = None,
     split_seed: Annotated[
-        int, typer.Option(help="Seed of the split of a folder without train and test folders.", min=0)
+        int, typer.Option(help="Seed for splitting a folder that has no train and test folders.", min=0)
     ] = 0,
     data: Annotated[
         Path | None, typer.Option(help="Where the datasets are. Default: $LAYUP_DATA, or ./data.")
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for the records.")] = Path("results"),
     again: Annotated[
-        bool, typer.Option("--again", help="Run it again, even if it is finished; the cache is kept.")
+        bool,
+        typer.Option("--again", help="Run again even if this run is finished. The feature cache is kept."),
     ] = False,
     no_cache: NoCache = False,
     workers: Workers = None,
 ) -> None:
-    """Run a method over the tasks of a dataset, and keep a record of the measurements.
+    """Run a method over the tasks of a dataset, and record the results.
 
-    layup run --dataset digits                       offline, in a minute
+    layup run --dataset digits                       offline, in about a minute
     layup run --dataset digits --k 1,6 --seed 1993-1995
     layup run --dataset digits-styles --setting dil --method nmc
     layup run --dataset digits --setting ocl --batch 1 --lam 1

@@ -147,18 +147,18 @@ class CODAPromptMethod(PromptMethod):
 
     A component has a prompt P_m, a key K_m and an attention A_m; with q = f(x) and α_m = cos(q ⊙ A_m, K_m)
     the prefix of a block is Σ α_m P_m, one half keys and one half values, in each of the first five blocks.
-    A task trains its own components alone, which begin at right angles to all before, with cross-entropy over
-    the task's classes (and, if it is set, orthogonality · mean (B Bᵀ − I)²), by Adam; the rate goes down
-    along a quarter of a cosine wave.
+    A task trains only its own components, which start orthogonal to all earlier ones, with cross-entropy over
+    the task's classes (plus orthogonality · mean (B Bᵀ − I)², if that option is set), by Adam; the learning
+    rate falls along a quarter of a cosine wave.
 
     Keeps 5·components·(length + 2)·d values and (d + 1)·C of the head, 4 bytes each. Costs two forward passes
     and one backward pass per image and epoch, and two forward passes per test image after every task. Needs
     a plain vision transformer with a class token and five blocks, the boundaries between tasks, and the
-    number of tasks in advance, among which it divides its components.
+    number of tasks in advance, because it divides its components among them.
 
     epochs, learning_rate, batch_size: how every task is trained.
     components: of all tasks together. length: of every prefix, keys and values together; an even number.
-    orthogonality: how strongly components are kept at right angles while they are trained.
+    orthogonality: how strongly components are kept orthogonal while they are trained.
     """
 
     name = "coda-prompt"

@@ -85,11 +85,12 @@ class DualPromptLearner(PromptLearner):
 class DualPromptMethod(PromptMethod):
     """DualPrompt: a general prompt that all tasks train, and an expert prompt for each task.
 
-    Prompts are prefixes: keys and values added to those of the attention, the general ones in blocks 1
-    and 2, the expert ones in blocks 3 to 5. A task trains its own expert, which begins as the one before, and
-    pulls its key towards q = f(x) of its images: cross-entropy over the task's classes − pull · cos(q, key),
-    by Adam, gradients cut at norm 1. A test image is given the expert whose key has the largest cos(q, key),
-    each separately: in the released code the images of a batch vote, and a reshape mixes them up.
+    Prompts are prefixes: keys and values added to those of the attention, the general ones in blocks 1 and 2,
+    the expert ones in blocks 3 to 5. A task trains its own expert, which starts as a copy of the previous
+    one, and pulls its key towards q = f(x) of its images: cross-entropy over the task's classes − pull ·
+    cos(q, key), by Adam, gradients clipped at norm 1. A test image gets the expert whose key has the largest
+    cos(q, key), each image separately. (In the released code the images of a batch vote, and a reshape mixes
+    them up.)
 
     Keeps 2·2·length·d values of the general prompt, (3·2·length + 1)·d per task, and (d + 1)·C of the head,
     4 bytes each. Costs two forward passes and one backward pass per image and epoch, and two forward passes

@@ -18,12 +18,12 @@ FSALDAMethod = closed_form(
     the most probable class if all classes were Gaussian with one covariance. S_W follows from the same sums
     that `layup` keeps, so earlier tasks are never read again.
 
-    Keeps: d²/2 + C·d values of 8 bytes, a count for each of C classes, and what the first session tuned (4
-    bytes per value). For d = 768, the matrix takes 2.8 MB.
-    Costs: one pass of the network and d² operations per image; one eigendecomposition (9 d³) before the
+    Keeps: d²/2 + C·d values of 8 bytes, one count per class, for C classes, and what the first session tuned
+    (4 bytes per value). For d = 768, the matrix takes 2.8 MB.
+    Costs: one pass through the network and d² operations per image; one eigendecomposition (9 d³) before the
     first prediction after a task; and the first session.
-    Needs: nothing. Its authors tune the network in a first session, which is the default here; never on a
-    stream.
+    Needs: nothing. Like its authors, layup by default tunes the network to the first task (a "first
+    session"), but never on a stream (ocl).
 
     lam: λ, a number ≥ 0 that is added to every variance; 1 by default, and not searched.
     """,

@@ -15,9 +15,9 @@ class JointMethod(GradientMethod):
     Minimises the cross-entropy of softmax(W f_θ(x) + b) over all classes, on the images of all tasks, by SGD
     with momentum; the network learns at a hundredth of the head's rate. Its record has one task.
 
-    Keeps the network's weights, P, and (d + 1)·C values of the head, 4 bytes each. Costs epochs forward and
-    backward passes of the whole network per training image, and one forward pass per test image. Needs all
-    images at the same time.
+    Keeps the P weights of the network, and (d + 1)·C values of the head, 4 bytes each. Costs `epochs` forward
+    and backward passes of the whole network per training image, and one forward pass per test image. Needs
+    all images at the same time.
 
     epochs: passes over all images.
     learning_rate: of the head; a hundredth of it is the network's.

@@ -63,12 +63,12 @@ class L2PLearner(PromptLearner):
 class L2PMethod(PromptMethod):
     """Learning to prompt: every image chooses prompts from a pool by what the bare network sees in it.
 
-    q = f(x); of all keys the `top` with the largest cos(q, key) choose their prompts, whose tokens stand
-    between class token and patches, with the position embedding of the former; the feature is the mean of
-    the outputs of these tokens. Minimises the cross-entropy over the task's classes − pull · Σ cos(q, chosen
-    keys), by Adam, gradients cut at norm 1.
-    Each image chooses for itself, in training and after: in the released code the images of a batch vote,
-    so that a prediction depends on the other images.
+    With the query q = f(x), the `top` keys with the largest cos(q, key) choose their prompts. The tokens of
+    these prompts are placed between the class token and the patches, with the position embedding of the class
+    token; the feature is the mean of the outputs of these tokens. Minimises the cross-entropy over the task's
+    classes − pull · Σ cos(q, chosen keys), by Adam, gradients clipped at norm 1.
+    Each image chooses for itself, in training and in testing. (In the released code the images of a batch
+    vote, so that a prediction depends on the other images.)
 
     Keeps pool·(length + 1)·d values of prompts and keys and (d + 1)·C of the head, 4 bytes each, however many
     tasks there are. Costs two forward passes and one backward pass per image and epoch, and two forward

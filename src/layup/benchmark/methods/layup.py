@@ -13,22 +13,23 @@ LayUPMethod = closed_form(
     With Φ(x) = (φ_{L−k+1}(x), …, φ_L(x)), the outputs of the last k layers side by side, d values in all,
 
         G = Σ Φ Φᵀ over all samples        c_y = Σ Φ over the samples of class y
-        s_y(x) = Φ(x)ᵀ (G + λI)⁻¹ c_y      and the class of the highest score is predicted.
+        s_y(x) = Φ(x)ᵀ (G + λI)⁻¹ c_y      the class with the highest score is predicted.
 
-    Keeps: d²/2 + C·d values of 8 bytes (4 in float32), and a count for each of C classes, however many images
-    it learns. For k = 6 layers of 768 values, G takes 87 MB.
-    Costs: one pass of the network and d² operations per image; where λ is searched, 2 d³ to 9 d³ per
-    task, less while there are fewer images than d; else one solve (d³/3) before the first prediction after a
+    Keeps: d²/2 + C·d values of 8 bytes (4 in float32), and one count per class, for C classes and any number
+    of images. For k = 6 layers of 768 values, G takes 87 MB.
+    Costs: one pass through the network and d² operations per image. If λ is searched: 2 d³ to 9 d³ per task,
+    less while there are fewer images than d. Otherwise: one solve (d³/3) before the first prediction after a
     task.
-    Needs: a network with k layers. It can be tuned in a first session.
+    Needs: a network with at least k layers. It can be tuned to the first task (a "first session": --adapt).
 
-    k: how many of the last layers; by default the network's own number.
-    lam: λ. "search": of 16 values the most accurate in four folds of the current task, with all sums before
-        it; "gcv": from the sums alone, by generalised cross-validation; or a number ≥ 0. By default "search",
-        and "gcv" on a stream, which cannot be searched.
-    balance: treat classes of different size alike; off by default here, as in the paper.
-    precision: "float64", or "float32" with a plain LU solve, to do as the authors' code does. With fewer
-        samples than d and a small λ, rounding decides its predictions.
+    k: how many of the last layers; the default depends on the network.
+    lam: λ. "search" takes the most accurate of 16 values, by four-fold cross-validation on the current task,
+        added to the sums of all earlier tasks. "gcv" chooses it from the sums alone, by generalised
+        cross-validation. Or a number ≥ 0. The default is "search"; on a stream (ocl), where λ cannot be
+        searched, it is "gcv".
+    balance: give classes of different sizes the same weight; off by default, as in the paper.
+    precision: "float64", or "float32" with a plain LU solve, as in the authors' code. With float32, fewer
+        samples than d and a small λ, predictions are decided by rounding errors.
     """,
     features=lambda method, setup: LastLayers(method.k),
     classifier=RidgeClassifier,
@@ -39,21 +40,21 @@ RidgeMethod = closed_form(
     "ridge",
     """Ridge classification on one layer alone, by default the last: `layup` with k = 1, the paper's ablation.
 
-    With φ(x), the output of that layer (in a transformer a block, the last one before the final norm),
+    With φ(x), the output of that layer (in a transformer, a block; the last one before the final norm),
 
         G = Σ φ φᵀ        c_y = Σ φ over class y        s_y(x) = φ(x)ᵀ (G + λI)⁻¹ c_y.
 
-    Keeps: d²/2 + C·d values of 8 bytes (4 in float32) for a layer of width d, and a count for each of C
-    classes. For d = 768, G takes 2.8 MB.
-    Costs: one pass of the network and d² operations per image; where λ is searched, 2 d³ to 9 d³ per
-    task, less while there are fewer images than d; else one solve (d³/3) before the first prediction after a
+    Keeps: d²/2 + C·d values of 8 bytes (4 in float32) for a layer of width d, and one count per class,
+    for C classes. For d = 768, G takes 2.8 MB.
+    Costs: one pass through the network and d² operations per image. If λ is searched: 2 d³ to 9 d³ per task,
+    less while there are fewer images than d. Otherwise: one solve (d³/3) before the first prediction after a
     task.
     Needs: nothing. The network can be tuned in a first session.
 
-    lam: λ, "search", "gcv" or a number ≥ 0, as of `layup`.
-    balance: treat classes of different size alike; off by default.
-    precision: "float64" or "float32", as of `layup`.
-    layer: which layer, counted from the last, which is 1.
+    lam: λ, "search", "gcv" or a number ≥ 0, as for `layup`.
+    balance: give classes of different sizes the same weight; off by default.
+    precision: "float64" or "float32", as for `layup`.
+    layer: which layer, counted from the end: 1 is the last.
     """,
     features=lambda method, setup: OneLayer(method.layer),
     classifier=RidgeClassifier,
@@ -74,14 +75,14 @@ LayUPAverageMethod = closed_form(
 
     Keeps: as `layup` of the same k, d²/2 + C·d values of 8 bytes for layers of d values in all, since
     any of `layup`'s classifiers follows from the same sums; its own k blocks are Σ d_l²/2 of these.
-    Costs: one pass of the network and d² operations per image; where λ is searched, 2 d_l³ to 9 d_l³ per
-    task for each layer; else one solve for each layer (d_l³/3) before the first prediction.
-    Needs: a network with k layers. It can be tuned in a first session.
+    Costs: one pass through the network and d² operations per image; if λ is searched, 2 d_l³ to 9 d_l³ per
+    task and layer; otherwise one solve per layer (d_l³/3) before the first prediction.
+    Needs: a network with at least k layers. It can be tuned in a first session.
 
-    k: how many of the last layers; by default the network's own number.
-    lam: "search", "gcv" or a number ≥ 0, as of `layup`, but for each layer separately.
-    balance: treat classes of different size alike; off by default.
-    precision: "float64" or "float32", as of `layup`.
+    k: how many of the last layers; the default depends on the network.
+    lam: "search", "gcv" or a number ≥ 0, as for `layup`, but for each layer separately.
+    balance: give classes of different sizes the same weight; off by default.
+    precision: "float64" or "float32", as for `layup`.
     """,
     features=lambda method, setup: LastLayers(method.k),
     classifier=AverageClassifier,

@@ -15,8 +15,8 @@ NMCMethod = closed_form(
         cosine:     s_y(x) = f(x)ᵀ μ_y / (‖f(x)‖ ‖μ_y‖)        (SimpleCIL)
         euclidean:  s_y(x) = −‖f(x) − μ_y‖
 
-    Keeps: C·d values of 8 bytes, for C classes and embeddings of d values, and a count for each class.
-    Costs: one pass of the network and d operations per image; C·d per prediction.
+    Keeps: C·d values of 8 bytes, for C classes and embeddings of d values, and one count per class.
+    Costs: one pass through the network and d operations per image; C·d per prediction.
     Needs: nothing. The network can be tuned in a first session.
 
     metric: "cosine" (the default) or "euclidean".
@@ -35,12 +35,12 @@ LayNMCMethod = closed_form(
         cosine:     s_y(x) = Φ(x)ᵀ μ_y / (‖Φ(x)‖ ‖μ_y‖)
         euclidean:  s_y(x) = −‖Φ(x) − μ_y‖
 
-    Keeps: C·d values of 8 bytes, for C classes, and a count for each.
-    Costs: one pass of the network and d operations per image; C·d per prediction.
-    Needs: a network with k layers. It can be tuned in a first session.
+    Keeps: C·d values of 8 bytes, for C classes, and one count per class.
+    Costs: one pass through the network and d operations per image; C·d per prediction.
+    Needs: a network with at least k layers. It can be tuned in a first session.
 
     metric: "cosine" (the default) or "euclidean".
-    k: how many of the last layers; by default the network's own number.
+    k: how many of the last layers; the default depends on the network.
     """,
     features=lambda method, setup: LastLayers(method.k),
     classifier=NearestMeanClassifier,

@@ -26,9 +26,9 @@ class SequentialMethod(GradientMethod):
     Minimises the cross-entropy of softmax(W f_θ(x) + b) over all classes seen so far, on the images of the
     current task alone, by SGD with momentum; on a stream, by Adam in one pass, as in the paper's Table 3.
 
-    Keeps the network's weights, P, and (d + 1)·C values of the head, 4 bytes each. Costs epochs forward and
-    backward passes of the whole network per training image, and one forward pass per test image after every
-    task.
+    Keeps the P weights of the network, and (d + 1)·C values of the head, 4 bytes each. Costs `epochs` forward
+    and backward passes of the whole network per training image, and one forward pass per test image after
+    every task.
     Needs nothing: any backbone, any setting.
 
     epochs: passes over the images of a task; one on a stream.

@@ -179,14 +179,14 @@ class SLCAMethod(GradientMethod):
        of all classes, t_c being the class's task and t the current one, with cross-entropy of l / (‖l‖ τ),
        ‖l‖ the mean over tasks of the norm of the task's logits. Only this copy is used for predictions.
 
-    Keeps the network's weights, P, and C·(d² + 3d + 2) values of Gaussians and heads, 4 bytes each (a class
-    that returns has one more Gaussian). Costs epochs forward and backward passes of the whole network per
-    training image, one more forward pass, C·d³ / 3 operations per task to factorise covariances, and one
+    Keeps the P weights of the network, and C·(d² + 3d + 2) values of Gaussians and heads, 4 bytes each (a
+    class that returns has one more Gaussian). Costs `epochs` forward and backward passes of the whole network
+    per training image, one more forward pass, C·d³ / 3 operations per task to factorise covariances, and one
     forward pass per test image after every task. Needs the boundaries between tasks.
 
     epochs, learning_rate, batch_size: of the first step; the rate is the head's.
-    alignment_epochs, alignment_rate: of the third step.
-    samples: of every class in each of its epochs.
+    alignment_epochs, alignment_rate: epochs and learning rate of the third step.
+    samples: how many samples per class in each epoch of the third step.
     temperature: τ.
     """
 
