@@ -12,39 +12,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from layup.algebra import lambda_search
-from layup.algebra.classifier import SumsClassifier, require_rule
+from layup.algebra.classifier import LambdaClassifier
 from layup.algebra.lambda_search import search_blocks
 from layup.algebra.ridge import FIRST_LAMBDA, Solution
-from layup.algebra.statistics import Floats, GramStatistics, require_precision
+from layup.algebra.statistics import Floats, GramStatistics
 
 
-class BlocksClassifier(SumsClassifier):
+class BlocksClassifier(LambdaClassifier):
     """One ridge classifier per block of layers, by the name of the block."""
 
     lambdas_: dict[str, float]
     solved_: dict[str, tuple[float, Floats]]
 
-    def __init__(
-        self, lam: float | str = "search", *, balance: bool = False, precision: str = "float64"
-    ) -> None:
-        self.lam = lam
-        self.balance = balance
-        self.precision = precision
-
     @property
     def blocks(self) -> dict[str, list[str]]:
         """The layers of each block."""
         raise NotImplementedError
-
-    @property
-    def needs_samples(self) -> bool:
-        """Whether λ is searched on the samples of each batch."""
-        return isinstance(self.lam, str) and self.lam == "search"
-
-    def empty(self, layers: Mapping[str, int] | int) -> GramStatistics:
-        """Empty sums of these layers, in the chosen precision."""
-        return GramStatistics(layers, self.precision)
 
     def adopt(
         self,
@@ -98,17 +81,8 @@ class BlocksClassifier(SumsClassifier):
         prototypes = len(sums.labels) * alone.prototypes.itemsize * alone.dim
         return alone.nbytes + prototypes + int(sums.counts.nbytes)
 
-    def search_values(self, width: int, classes: int, samples: int, known: int) -> int:
-        """How many values the search for λ holds."""
-        return lambda_search.search_values(width, classes, samples, known) if self.needs_samples else 0
-
     def _restore(self, sums: Any, chosen: Mapping[str, Any]) -> None:
         self.adopt(sums, {block: float(lam) for block, lam in chosen["lambdas"].items()})
-
-    def check(self) -> None:
-        """Refuse impossible parameters."""
-        require_rule(self.lam)
-        require_precision(self.precision)
 
     def _search(
         self, x: NDArray[Any], labels: NDArray[Any], batch: GramStatistics

@@ -224,7 +224,36 @@ class SumsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         raise NotImplementedError
 
 
-class RidgeClassifier(SumsClassifier):
+class LambdaClassifier(SumsClassifier):
+    """What classifiers share that solve G with a λ: how it is chosen, `balance` and `precision`."""
+
+    def __init__(
+        self, lam: float | str = "search", *, balance: bool = False, precision: str = "float64"
+    ) -> None:
+        self.lam = lam
+        self.balance = balance
+        self.precision = precision
+
+    @property
+    def needs_samples(self) -> bool:
+        """Whether λ is searched on the samples of each batch."""
+        return isinstance(self.lam, str) and self.lam == "search"
+
+    def empty(self, layers: Mapping[str, int] | int) -> GramStatistics:
+        """Empty sums of these layers, in the chosen precision."""
+        return GramStatistics(layers, self.precision)
+
+    def search_values(self, width: int, classes: int, samples: int, known: int) -> int:
+        """How many values the search for λ holds."""
+        return lambda_search.search_values(width, classes, samples, known) if self.needs_samples else 0
+
+    def check(self) -> None:
+        """Refuse impossible parameters."""
+        require_rule(self.lam)
+        require_precision(self.precision)
+
+
+class RidgeClassifier(LambdaClassifier):
     """LayUP's classifier: argmax over classes of Φᵀ (G + λI)⁻¹ c_y, without intercept.
 
     Args:
@@ -252,31 +281,15 @@ class RidgeClassifier(SumsClassifier):
     recursive_: RecursiveLeastSquares | None
     turns_: int
 
-    def __init__(
-        self, lam: float | str = "search", *, balance: bool = False, precision: str = "float64"
-    ) -> None:
-        self.lam = lam
-        self.balance = balance
-        self.precision = precision
-
     @property
     def lambda_(self) -> float:
         """The λ in force."""
         return self.solution_.lambda_
 
     @property
-    def needs_samples(self) -> bool:
-        """Whether λ is searched on the samples of each batch."""
-        return isinstance(self.lam, str) and self.lam == "search"
-
-    @property
     def ready(self) -> bool:
         """Whether W is known, or a recursion that follows it."""
         return self.solution_.solved or self.recursive_ is not None
-
-    def empty(self, layers: Mapping[str, int] | int) -> GramStatistics:
-        """Empty sums of these layers, in the chosen precision."""
-        return GramStatistics(layers, self.precision)
 
     def absorb(self, batch: GramStatistics) -> None:
         """Learn a batch from its sums alone; a recursion, if there is one, follows a batch of few samples."""
@@ -322,15 +335,6 @@ class RidgeClassifier(SumsClassifier):
 
     def _restore(self, sums: Any, chosen: Mapping[str, Any]) -> None:
         self.adopt(sums, None if chosen["lambda"] is None else float(chosen["lambda"]))
-
-    def search_values(self, width: int, classes: int, samples: int, known: int) -> int:
-        """How many values the search for λ holds."""
-        return lambda_search.search_values(width, classes, samples, known) if self.needs_samples else 0
-
-    def check(self) -> None:
-        """Refuse impossible parameters."""
-        require_rule(self.lam)
-        require_precision(self.precision)
 
     def _search(
         self, x: NDArray[Any], labels: NDArray[Any], batch: GramStatistics

@@ -3,7 +3,8 @@
 Light to import, because files are checked with it.
 
 An option of the ridge classifiers is declared here (`RidgeOptions` says what it means, `RIDGE` what is
-allowed), taken in `classifier.RidgeClassifier`, and used where it matters. The rest follows.
+allowed), taken in `classifier.LambdaClassifier` and `blocks.DepthsClassifier`, and used there. The methods,
+the commands and the files take it from here.
 """
 
 from __future__ import annotations
@@ -35,7 +36,6 @@ Parameters = dict[str, Rule]
 LAM = one_of(*LAMBDA_RULES) | AMOUNT
 PRECISION = one_of(*PRECISIONS)
 RIDGE: Parameters = {"lam": LAM, "balance": TRUTH, "precision": PRECISION}
-SEVERAL_RIDGES: Parameters = {"lam": LAM, "balance": TRUTH, "precision": PRECISION}
 ONE_LAMBDA: Parameters = {"lambda": AMOUNT.or_none()}
 LAMBDA_PER_BLOCK: Parameters = {"lambdas": fields_of(AMOUNT)}
 SOME_LAYERS: Parameters = {"depths": listed(whole(1))}
@@ -53,9 +53,9 @@ class Kind:
 KINDS = {
     "ridge": Kind(RIDGE, ONE_LAMBDA),
     "held-out ridge": Kind({"lam": LAM, "seed": whole(), "precision": PRECISION}, ONE_LAMBDA),
-    "average of ridges": Kind(SEVERAL_RIDGES, LAMBDA_PER_BLOCK),
-    "ridge per depth": Kind({**SEVERAL_RIDGES, **SOME_LAYERS}, LAMBDA_PER_BLOCK),
-    "ridge per layer": Kind({**SEVERAL_RIDGES, **SOME_LAYERS}, LAMBDA_PER_BLOCK),
+    "average of ridges": Kind(RIDGE, LAMBDA_PER_BLOCK),
+    "ridge per depth": Kind({**RIDGE, **SOME_LAYERS}, LAMBDA_PER_BLOCK),
+    "ridge per layer": Kind({**RIDGE, **SOME_LAYERS}, LAMBDA_PER_BLOCK),
     "nearest mean": Kind({"metric": one_of(*METRICS)}, {}, ClassSums),
     "discriminant": Kind({"lam": AMOUNT}, {}),
 }

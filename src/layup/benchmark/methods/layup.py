@@ -20,7 +20,7 @@ LayUPMethod = closed_form(
     Costs: one pass through the network and d² operations per image. If λ is searched: 2 d³ to 9 d³ per task,
     less while there are fewer images than d. Otherwise: one solve (d³/3) before the first prediction after a
     task.
-    Needs: a network with at least k layers. It can be tuned to the first task (a "first session": --adapt).
+    Needs: a network with at least k layers. It can be tuned to the first task (a "first session").
 
     k: how many of the last layers; the default depends on the network.
     lam: λ. "search" takes the most accurate of 16 values, by four-fold cross-validation on the current task,
