@@ -1,11 +1,14 @@
 """`make bench`: every benchmark that needs no data, one after another, and docs/performance.md from them.
 
 python -m benchmarks              extraction, `layup bench --check`, the sweep of the bundled network (hours)
+python -m benchmarks.startup      how long commands and errors take, against `import torch` (minutes)
 python -m benchmarks.page         docs/performance.md from the numbers in docs/performance/
 python -m benchmarks.choices      input size, k, λ rule, balance (needs images; about 25 minutes)
 python -m benchmarks.low_data     few images per class, and small classes among large ones (needs images)
+python -m benchmarks.wide_grid    λ beyond the paper's grid, and the expected accuracy (needs images)
 python -m benchmarks.costs        what methods keep and compute, as the paper counts and in bytes
 python -m benchmarks.online       float32 against float64, accuracy over N/d (needs images)
+python -m benchmarks.known_photos what it costs that a model knows a million photos
 python -m benchmarks.tuning       learning rates of methods that train, on the first task (needs images)
 python -m benchmarks.task_heads   heads trained task by task on a frozen network (needs images)
 """

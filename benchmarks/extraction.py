@@ -42,7 +42,8 @@ from layup.backbones import (
 from layup.features import Extractor, NoCache
 from layup.performance import compare
 
-import timm  # isort: skip  # after layup, which patches torchvision
+import layup.compat  # noqa: F401  # isort: skip  (before timm)
+import timm  # isort: skip
 
 PAIRS = 15
 PHOTOS = 384

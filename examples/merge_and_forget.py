@@ -6,7 +6,7 @@ python examples/merge_and_forget.py
 import numpy as np
 
 from layup import LayUP
-from layup.cli.demo import digits_tasks
+from layup.cli.digits import digits_tasks
 
 
 def main() -> None:

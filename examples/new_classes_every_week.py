@@ -5,7 +5,7 @@ python examples/new_classes_every_week.py
 
 from layup import LayUP
 from layup.benchmark.metrics import accuracy
-from layup.cli.demo import digits_tasks
+from layup.cli.digits import digits_tasks
 
 
 def main() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis
@@ -32,6 +33,28 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
     folder = tmp_path_factory.mktemp("cache")
     monkeypatch.setenv("LAYUP_CACHE", str(folder))
     return folder
+
+
+@pytest.fixture(autouse=True, scope="session")
+def own_keys(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """No test writes keys to the user's home, or sees those that are there; all share one folder."""
+    folder = tmp_path_factory.mktemp("keys")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LAYUP_KEYS", str(folder))
+        yield folder
+
+
+@pytest.fixture(autouse=True)
+def own_keys_again(own_keys: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test does to the environment ends with it."""
+    monkeypatch.setenv("LAYUP_KEYS", str(own_keys))
+
+
+@pytest.fixture(autouse=True)
+def own_log_levels() -> Iterator[None]:
+    """Commands that tests run in this process do not quiet the logs that other tests read."""
+    with log_levels_kept():
+        yield
 
 
 @pytest.fixture(scope="session")

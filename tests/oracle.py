@@ -45,6 +45,14 @@ def sums(x: Array, y: Array) -> tuple[Array, dict[Any, Array], dict[Any, int]]:
     return gram, prototypes, counts
 
 
+def grams(x: Array, y: Array) -> dict[Any, Array]:
+    """G of each class, one sample at a time."""
+    found: dict[Any, Array] = {}
+    for phi, label in zip(x, y.tolist(), strict=True):
+        found[label] = found.get(label, 0.0) + np.outer(phi, phi)
+    return found
+
+
 def held(learned: Any) -> dict[str, Array]:
     """All that sums hold, by name: counts, prototypes and, if they have one, G."""
     return {
@@ -169,6 +177,32 @@ def search_and_lead(
             accuracies[lam] += Fraction(hits, len(left_out)) / 4
             least = min(least, least_lead(x[left_out] @ weights))
     return accuracies, least
+
+
+def wide_search(
+    history: tuple[Array, Array] | None, x: Array, y: Array, balance: bool = False
+) -> dict[float, Fraction]:
+    """The paper's search, and two half decades more on each side of its best, again and again.
+
+    As long as that makes the best accuracy higher; up to what was tried already; and not where λ is less than
+    the rounding of G, or more than ten times its trace.
+    """
+    ladder = [10 ** (step / 2) for step in range(-80, 81)]
+    everything = x if history is None else np.concatenate([history[0], x])
+    trace = sum(float(phi @ phi) for phi in everything)
+    accuracies = search(history, x, y, balance)
+    while True:
+        tried, winner = sorted(accuracies), best(accuracies)
+        beside = [lam for lam in tried if not 0.999 < lam / winner < 1.001]
+        below = max((lam for lam in beside if lam < winner), default=0.0)
+        above = min((lam for lam in beside if lam > winner), default=np.inf)
+        down = [lam for lam in ladder if 1.001 * below < lam < 0.999 * winner][-2:]
+        up = [lam for lam in ladder if 1.001 * winner < lam < 0.999 * above][:2]
+        more = [lam for lam in [*down, *up] if np.finfo(float).eps * trace <= lam <= 10 * trace]
+        found = search(history, x, y, balance, more) if more else {}
+        if max(found.values(), default=Fraction(0)) <= max(accuracies.values()):
+            return accuracies
+        accuracies |= found
 
 
 def best(accuracies: dict[float, Fraction]) -> float:

@@ -12,7 +12,7 @@ import numpy as np
 from PIL import Image
 from sklearn.datasets import load_digits, load_sample_image
 
-from layup import storage
+from layup import GramStatistics, LayUP, load, storage
 
 
 @cache
@@ -51,6 +51,23 @@ def write_photos(folder: Path, digit_counts: Mapping[int, int], start: int = 0) 
     return folder
 
 
+def sums_of(folder: Path | str) -> GramStatistics:
+    """What a model holds that has learned a folder once."""
+    model = LayUP("vit-nano", lam=1.0)
+    paths = sorted(Path(folder).rglob("*.png"))
+    model.learn(paths, [path.parent.name for path in paths])
+    return model.statistics_
+
+
+def require_same_sums(model: Path | str, expected: GramStatistics) -> None:
+    """Refuse a model file whose sums differ by more than the rounding of the network."""
+    found = load(model).statistics_
+    assert found.count_by_label() == expected.count_by_label()
+    np.testing.assert_allclose(found.gram, expected.gram, rtol=0, atol=1e-6 * expected.trace)
+    scale = np.abs(expected.prototypes).max()
+    np.testing.assert_allclose(found.prototypes, expected.prototypes, rtol=0, atol=1e-5 * scale)
+
+
 def crops(count: int, side: int = 48) -> list[np.ndarray]:
     """Squares cut out of a photo: in colour, all different."""
     photo = load_sample_image("china.jpg")
@@ -64,7 +81,7 @@ def log_levels_kept() -> Iterator[None]:
     """The command line quiets some logs, which other tests in this process want to read."""
     kept = {
         each: logging.getLogger(each).level
-        for each in ("layup", "layup.model.image_model", "layup.features.cache")
+        for each in ("layup", "layup.model.image_model", "layup.model.visits", "layup.features.cache")
     }
     try:
         yield

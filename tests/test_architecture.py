@@ -6,7 +6,9 @@ The layers themselves are kept by import-linter.
 from __future__ import annotations
 
 import ast
+import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,10 +20,13 @@ import typer
 import layup
 from layup.cli import app
 from layup.cli.app import option_of
+from photos import write_photos
 
 SOURCE = Path(layup.__file__).parent
 LONGEST = 40
 """Lines of a command's body, without its options and its help."""
+HEAVY = {"torch", "torchvision", "timm", "sklearn", "scipy", "matplotlib", "transformers", "huggingface_hub"}
+"""Packages that take long to import."""
 
 
 def loaded_by(module: str) -> set[str]:
@@ -36,6 +41,7 @@ def loaded_by(module: str) -> set[str]:
         "storage",
         "images.decode",
         "images.folders",
+        "images.photos",
         "errors",
         "registry",
         "features.cache",
@@ -47,8 +53,81 @@ def loaded_by(module: str) -> set[str]:
     ],
 )
 def test_light_modules_load_no_torch(module):
-    heavy = {"torch", "timm", "torchvision", "sklearn", "matplotlib", "transformers"}
-    assert loaded_by(f"layup.{module}") & heavy == set()
+    used = {"scipy"} if module == "reproduction.analysis" else set()  # for its statistics
+    assert loaded_by(f"layup.{module}") & HEAVY == used
+
+
+@pytest.mark.parametrize("module", ["storage", "images.folders", "model.kind", "cli", "cli.files"])
+def test_what_checks_paths_loads_no_numpy(module):
+    assert "numpy" not in loaded_by(f"layup.{module}")
+
+
+@pytest.mark.parametrize("module", ["algebra.kinds", "model.image_model", "backbones.loading", "adapters"])
+def test_modules_for_predicting_load_torch_alone(module):
+    assert loaded_by(f"layup.{module}") & HEAVY == {"torch"}
+
+
+@pytest.fixture(scope="module")
+def shelf(tmp_path_factory):
+    """A folder with photos/, photo.png, and m.layup, a model of the bundled network."""
+    folder = tmp_path_factory.mktemp("shelf")
+    write_photos(folder / "photos", {0: 2, 1: 2})
+    paths = sorted((folder / "photos").rglob("*.png"))
+    shutil.copy(paths[0], folder / "photo.png")
+    model = layup.LayUP(lam=1.0, cache=False)
+    model.learn(paths, [path.parent.name for path in paths])
+    model.save(folder / "m.layup")
+    return folder
+
+
+def run_by(*arguments: str, cwd: Path) -> tuple[int, str, set[str]]:
+    """How `python -m layup` ends, what it says, and the modules that it has loaded by then."""
+    code = (
+        "import atexit, runpy, sys\n"
+        "atexit.register(lambda: open('modules', 'w').write(' '.join(sys.modules)))\n"
+        "sys.argv[0] = 'layup'; runpy.run_module('layup', run_name='__main__')"
+    )
+    env = {**os.environ, "COLUMNS": "200"}
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], cwd=cwd, env=env, capture_output=True, text=True
+    )
+    return done.returncode, done.stdout + done.stderr, set((cwd / "modules").read_text().split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("--help", "Teach a pre-trained image network"),
+        ("learn nowhere --to new.layup", "There is no folder 'nowhere'"),
+        ("learn photos --to nowhere/new.layup", "Cannot write 'nowhere/new.layup'"),
+        ("learn photos --to photo.png", "'photo.png' is damaged, or not a layup file"),
+        ("learn photos --to new.layup --epochs 3", "give --adapt as well"),
+        ("predict nothing.layup photo.png", "Cannot read 'nothing.layup'"),
+        ("predict m.layup photo.png --nothing", "No such option"),
+        ("forget m.layup nowhere", "There is no file or folder 'nowhere'"),
+        ("forget nothing.layup photos", "Cannot read 'nothing.layup'"),
+        ("merge m.layup nothing.layup --to new.layup", "Cannot read 'nothing.layup'"),
+        ("info nothing.layup", "Cannot read 'nothing.layup'"),
+        # These look into a model file, or at numbers, with NumPy.
+        ("learn photos --to new.layup --lam much", "Unknown rule for λ 'much'"),
+        ("predict m.layup nothing.png", "There is no file or folder 'nothing.png'"),
+        ("evaluate m.layup nowhere", "There is no folder 'nowhere'"),
+        ("evaluate nothing.layup photos", "Cannot read 'nothing.layup'"),
+        ("info m.layup --json", '"fingerprint"'),
+    ],
+)
+def test_what_is_wrong_is_said_before_anything_slow_is_loaded(shelf, arguments, said):
+    _, output, modules = run_by(*arguments.split(), cwd=shelf)
+    assert said in output
+    assert modules & HEAVY == set()
+
+
+def test_one_photo_is_predicted_with_nothing_but_torch(shelf):
+    code, output, modules = run_by("predict", "m.layup", "photo.png", "--no-cache", cwd=shelf)
+    assert (code, "digit 0" in output) == (0, True)
+    assert modules & HEAVY == {"torch"}
+    # What takes PyTorch itself longest to load, and the parts of layup that tune networks.
+    assert modules & {"torch._dynamo", "sympy", "layup.tuning.adaptation", "layup.tuning.trainer"} == set()
 
 
 def test_layup_itself_loads_nothing():
@@ -57,7 +136,8 @@ def test_layup_itself_loads_nothing():
 
 
 def test_packages_load_nothing_before_it_is_used():
-    names = ("tables", "algebra", "features", "tuning", "model", "benchmark", "reproduction")
+    names = ("tables", "algebra", "images", "backbones", "features", "tuning", "model")
+    names += ("benchmark", "performance", "reproduction")
     packages = {f"layup.{name}" for name in names}
     assert {name for name in loaded_by(", ".join(packages)) if name.startswith("layup.")} == packages
 

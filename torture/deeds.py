@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
@@ -14,6 +15,7 @@ import numpy as np
 
 from layup import ImageModel, LayUP, load, storage
 from layup.benchmark import Record
+from layup.model import KnownPhotos
 from torture import command, samples
 from torture.faults import Step, steps_of
 from torture.promise import require
@@ -22,6 +24,8 @@ from torture.shared import from_tests
 MODEL = "m.layup"
 CACHE = "cache"
 """Features are kept in this folder of each deed; what is left in it does not matter."""
+KEYS = "keys"
+"""Keys are kept in this one: each model has its own, by a random name."""
 
 
 @dataclass(frozen=True)
@@ -88,8 +92,9 @@ class Rehearsed:
 
 
 def enter(folder: Path) -> None:
-    """Commands from now on keep features in this folder."""
+    """Commands from now on keep features, and keys, in this folder."""
     os.environ["LAYUP_CACHE"] = str(folder / CACHE)
+    os.environ["LAYUP_KEYS"] = str(folder / KEYS)
 
 
 def rehearsed(deed: Deed, folder: Path) -> Rehearsed:
@@ -109,7 +114,11 @@ def rehearsed(deed: Deed, folder: Path) -> Rehearsed:
 
 def _names(folder: Path) -> frozenset[str]:
     paths = (path.relative_to(folder) for path in folder.rglob("*"))
-    return frozenset(str(path) for path in paths if path.parts[0] != CACHE)
+    return frozenset(
+        str(path)
+        for path in paths
+        if path.parts[0] != CACHE and not (path.parts[0] == KEYS and path.suffix == ".key")
+    )
 
 
 # ---- states
@@ -127,11 +136,36 @@ def _state_of_arrays(path: Path) -> str:
     return content.hexdigest()
 
 
+@contextmanager
+def _keys_of(folder: Path) -> Iterator[None]:
+    """With the keys of this folder, while a deed may be under way in another."""
+    before = os.environ.get("LAYUP_KEYS", "")
+    os.environ["LAYUP_KEYS"] = str(folder / KEYS)
+    try:
+        yield
+    finally:
+        os.environ["LAYUP_KEYS"] = before
+
+
 def _state_of_model(folder: Path) -> str:
-    if (folder / MODEL).exists():
-        header = storage.read_header(folder / MODEL, "model")
-        load(folder / MODEL, backbone=samples.backbone_for(header), cache=False)
-    return _state_of_arrays(folder / MODEL)
+    """All that a model holds and knows: keys, dates and ids are others each time."""
+    if not (folder / MODEL).exists():
+        return ""
+    header, arrays = storage.read(folder / MODEL, "model")
+    with _keys_of(folder):
+        model = load(folder / MODEL, backbone=samples.backbone_for(header), cache=False)
+    photos = model.photos or KnownPhotos()
+    rows = np.arange(len(photos))
+    known = sorted(zip(photos.digests_at(rows), photos.labels_at(rows), photos.batches_at(rows), strict=True))
+    log = [{**entry.to_dict(), "id": "", "date": ""} for entry in model.log]
+    for changing in ("versions", "photos", "checksum", "header_checksum"):
+        header.pop(changing, None)
+    content = blake2b(
+        repr([sorted({**header, "log": log}.items()), known, photos.counts]).encode(), digest_size=16
+    )
+    for name in sorted({*arrays} - {"photos.digests"}):
+        content.update(f"{name} {arrays[name].dtype} {arrays[name].shape}".encode() + arrays[name].tobytes())
+    return content.hexdigest()
 
 
 def _state_of_record(folder: Path) -> str:
@@ -200,7 +234,9 @@ def _state_of_model_file(folder: Path) -> str:
 
 def commands(folder: Path) -> list[Deed]:
     """What people type; their photos, and models to merge, are made in this folder."""
-    first, second = (samples.photos(folder, name, {"ant": 2, "bee": 2}) for name in ("first", "second"))
+    first, second, third = (
+        samples.photos(folder, name, {"ant": 2, "bee": 2}) for name in ("first", "second", "third")
+    )
     enter(folder)
     others = [folder / "one.layup", folder / "two.layup"]
     for path, pictures in zip(others, (first, second), strict=True):
@@ -210,11 +246,17 @@ def commands(folder: Path) -> list[Deed]:
         command.run("learn", pictures, "--to", home / MODEL, *NANO)
 
     def learned_thrice(home: Path) -> None:
-        for pictures in (first, second, second):
+        for pictures in (first, second, third):
             learn(pictures, home)
 
     def forget(home: Path) -> None:
-        command.run("forget", home / MODEL, second, "--workers", "0")
+        """The second batch; or, if that was done before, the third."""
+        try:
+            command.run("forget", home / MODEL, second, "--workers", "0")
+        except command.RefusedError as error:
+            if "never learned" not in str(error):
+                raise
+            command.run("forget", home / MODEL, third, "--workers", "0")
 
     def merge(home: Path) -> None:
         command.run("merge", *others, "--to", home / MODEL, "--overwrite")

@@ -1,6 +1,6 @@
 """Random histories of sums and classifiers, compared with an oracle that keeps all the data.
 
-A step is one function; a new thing that the library can do (such as to rename a class) is one more of them.
+A step is one function; a new thing that the library can do is one more of them.
 """
 
 from __future__ import annotations
@@ -144,6 +144,30 @@ def merge_with_base(life: Life) -> None:
     life.ledger = life.ledger.merged(others, root)
 
 
+def rename(life: Life) -> None:
+    """A class gets another name, which may be that of another class: then the two are one."""
+    counts = life.ledger.counts()
+    if not counts:
+        return
+    old, new = life.chance.choice([*counts]), life.chance.choice(LABELS)
+    life.model.adopt(life.model.statistics_.renamed(old, new))
+    held: Counter[Sample] = Counter()
+    for (number, label), count in life.ledger.held.items():
+        held[number, new if label == old else label] += count
+    life.ledger.hold(held)
+
+
+def drop_class(life: Life) -> None:
+    """A class goes, with its samples as the root of its Gram matrix."""
+    counts = life.ledger.counts()
+    if not counts:
+        return
+    label = life.chance.choice([*counts])
+    own = [sample for sample in life.ledger.samples() if sample[1] == label]
+    life.model.adopt(life.model.statistics_.without_class(label, life.rows.of(own)[0]))
+    life.ledger.take(own, -1)
+
+
 def save_and_load(life: Life) -> None:
     """Through a file, which may be copied or renamed in between."""
     path = life.folder / "sums"
@@ -180,9 +204,9 @@ def predict(life: Life) -> None:
 
 COMMON: tuple[Callable[[Life], None], ...] = (learn, learn, learn, learn, forget, predict)
 RARE: tuple[Callable[[Life], None], ...] = (
-    *(forget_too_much, forget_a_stranger, merge, merge_with_base, save_and_load, copy, select),
+    *(forget_too_much, forget_a_stranger, merge, merge_with_base, rename, drop_class),
+    *(save_and_load, copy, select),
 )
-"""To rename a class will be one more, once the library can: `rename(life)`, in model and ledger."""
 
 
 def live(chance: Random, folder: Path, steps: int) -> None:

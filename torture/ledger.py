@@ -17,6 +17,8 @@ from torture.shared import from_tests
 Floats = NDArray[np.floating[Any]]
 Sample = tuple[int, str]
 """The number of a feature vector, and its label."""
+Held = Counter[Sample]
+"""How often each sample counts."""
 
 
 @dataclass
@@ -43,7 +45,7 @@ class Ledger:
     """Which samples a model has learned and not forgotten, and the most that it ever held."""
 
     rows: Rows
-    held: Counter[Sample] = field(default_factory=Counter)
+    held: Held = field(default_factory=Counter)
     peak: float = 0.0
 
     def copy(self) -> Ledger:
@@ -56,6 +58,11 @@ class Ledger:
             self.held[sample] += sign
         self.held = +self.held
         self.peak = max(self.peak, self._size())
+
+    def hold(self, held: Held, peaks: Iterable[Ledger] = ()) -> None:
+        """Hold exactly these from now on; what others held on the way counts as held here too."""
+        self.held = +held
+        self.peak = max(self.peak, self._size(), *(other.peak for other in peaks), 0.0)
 
     def merged(self, other: Ledger, base: Ledger | None = None) -> Ledger:
         """What both have learned, and what their base had, once."""

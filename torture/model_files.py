@@ -185,7 +185,8 @@ def _change(arrays: Arrays, name: str, way: str, chance: Random) -> None:
     elif way == "all":
         array[...] = _fitting(array, chance.choice(POISON))
     elif way == "scaled":
-        arrays[name] = (array * chance.choice((-1, 1e150, 1e-150, 1e300, 2, 1.0001))).astype(array.dtype)
+        factor = chance.choice((-1.0, 1e150, 1e-150, 1e300, 2.0, 1.0001))
+        arrays[name] = (array * factor).astype(array.dtype)
     elif way == "type":
         arrays[name] = array.astype(TYPES[chance.choice(sorted(TYPES))])
     elif way == "shape":
@@ -207,4 +208,7 @@ def _change(arrays: Arrays, name: str, way: str, chance: Random) -> None:
 
 def _fitting(array: NDArray[Any], value: float) -> Any:
     """A poison that a type can hold."""
-    return value if array.dtype.kind == "f" else (-1 if value < 0 else 2**30) if np.isfinite(value) else 0
+    if array.dtype.kind == "f":
+        return value
+    limits = np.iinfo(array.dtype)
+    return (max(-1, limits.min) if value < 0 else min(2**30, limits.max)) if np.isfinite(value) else 0

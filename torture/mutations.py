@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
 from functools import partial
 from io import StringIO
@@ -17,9 +18,11 @@ from layup import GramStatistics, storage
 from layup.adapters import AdaptedBackbone
 from layup.algebra import SOUND, ClassSums
 from layup.backbones import load_backbone
-from layup.cli.photos import info
+from layup.cli.info import info
 from layup.errors import LayupError
-from layup.model import ImageModel, load
+from layup.model import ImageModel, KnownPhotos, load
+from layup.model.keys import folder as keys_folder
+from layup.model.log import ACTIONS
 from layup.tuning import adapt
 from torture import command, samples
 from torture.faults import Step, tapped
@@ -49,8 +52,23 @@ def require_sound(model: ImageModel) -> None:
     require(all(type(label) is str and label for label in labels), "labels are not all text", labels)
     require_sound_sums(model.statistics_)
     require(
-        all(isinstance(each, str) for each in model.batches), "ids of batches are not text", model.batches
+        all(isinstance(each.id, str) and each.action in ACTIONS for each in model.log),
+        "entries of the log are not those of actions",
+        model.log,
     )
+    if model.photos is not None:
+        require_known(model, model.photos)
+    if model.roots is not None:
+        have = model.roots.count_by_label()
+        require(have == model.counts_, "roots are not those of the classes", have)
+
+
+def require_known(model: ImageModel, photos: KnownPhotos) -> None:
+    """Photos of classes that were learned, no more of each than that, in batches that there are."""
+    more = {label: count for label, count in photos.counts.items() if count > model.counts_.get(label, 0)}
+    require(not more, "more photos are known than were learned", more)
+    batches = photos.batches_at(np.arange(len(photos)))
+    require(all(0 <= batch < len(model.log) for batch in batches), "photos are of no batch", batches)
 
 
 def require_sound_sums(sums: ClassSums) -> None:
@@ -117,7 +135,13 @@ def _info(path: Path, chance: Random) -> None:
             info(path, as_json=chance.random() < 0.5)
 
 
-def _check_model(made_with: Any, path: Path, chance: Random) -> None:
+def _check_model(made_with: Any, keys: Mapping[str, str], path: Path, chance: Random) -> None:
+    home = path.parent / "keys"
+    os.environ["LAYUP_KEYS"] = str(home)
+    if chance.random() < 0.8:  # who has the key notices more
+        home.mkdir()
+        for name, text in keys.items():
+            (home / name).write_text(text)
     read = _refused_or(lambda: storage.read(path, "model"))
     _refused_or(lambda: _info(path, chance))
     own = made_with["spec"] is None
@@ -174,8 +198,10 @@ def checkpoints(folder: Path) -> dict[str, bytes]:
 
 def model_sample(name: str, path: Path) -> Sample:
     """A model file, to be opened as a model."""
-    made_with = storage.read_header(path, "model")["backbone"]
-    return name, path.read_bytes(), partial(_check_model, made_with)
+    header = storage.read_header(path, "model")
+    ids = [section["key"] for section in header.get("photos", {}).get("sections", [])]
+    keys = {f"{each}.key": (keys_folder() / f"{each}.key").read_text() for each in ids}
+    return name, path.read_bytes(), partial(_check_model, header["backbone"], keys)
 
 
 def tries(made: Sequence[Sample]) -> Tries:
@@ -194,6 +220,7 @@ def tries(made: Sequence[Sample]) -> Tries:
 
 def prepare(folder: Path) -> Tries:
     """Save something of every kind."""
+    os.environ["LAYUP_KEYS"] = str(folder / "keys")
     made = [model_sample(name, samples.saved(folder, name)) for name in samples.MODELS]
     sums = GramStatistics({"a": 3, "b": 2})
     sums.update(np.random.default_rng(0).normal(size=(20, 5)), ["ant", "bee"] * 10)

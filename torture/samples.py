@@ -55,12 +55,19 @@ def session() -> FirstSession:
     return FirstSession("vpt", epochs=2, patience=None, batch_size=4)
 
 
+def _like_layup(**options: Any) -> ImageModel:
+    plain = LayUP(tiny(), lam=1.0)
+    return ImageModel(plain.features, plain.classifier, backbone=tiny(), cache=False, **options)
+
+
 MODELS: dict[str, Callable[[], ImageModel]] = {
     "layup": lambda: LayUP(tiny(), lam=1.0, cache=False),
     "searched": lambda: LayUP(tiny(), cache=False),
     "float32": lambda: LayUP(tiny(), lam="gcv", precision="float32", cache=False),
     "nano": lambda: LayUP("vit-nano", k=1, lam=1.0, cache=False),
     "adapted": lambda: LayUP("vit-nano", k=1, lam=1.0, adapter=session(), cache=False),
+    "rooted": lambda: _like_layup(per_class=True),
+    "anonymous": lambda: _like_layup(anonymous=True),
     "nmc": lambda: NMC(tiny(), cache=False),
     "laynmc": lambda: LayNMC(tiny(), metric="euclidean", cache=False),
 }

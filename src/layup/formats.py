@@ -100,6 +100,15 @@ def _cell(value: object) -> object:
 # Numbers
 
 
+def plural(count: int, noun: str, ending: str = "s") -> str:
+    """A number of things.
+
+    >>> plural(1, "photo"), plural(1200, "photo"), plural(2, "class", "es")
+    ('1 photo', '1,200 photos', '2 classes')
+    """
+    return f"{count:,} {noun}{'' if count == 1 else ending}"
+
+
 def size_of(count: float) -> str:
     """Bytes in a readable unit.
 

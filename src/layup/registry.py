@@ -19,9 +19,12 @@ Requirement: TypeAlias = Callable[[str, Any], object]
 
 logger = logging.getLogger(__name__)
 
+LISTED = 1000
+"""How many characters of known names an error lists."""
+
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> UnknownNameError:
-    """The error for an unknown name: which names are known, and the nearest one.
+    """The error for an unknown name: known names (of many, the first and last), and the nearest.
 
     >>> print(unknown_name("method", "ranpack", ["layup", "nmc", "ranpac"]))
     Unknown method 'ranpack'. Known: layup, nmc, ranpac. Did you mean 'ranpac'?
@@ -29,7 +32,8 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> UnknownNameError
     names = list(known)
     guess = difflib.get_close_matches(str(name), names, n=1)
     hint = f" Did you mean {guess[0]!r}?" if guess else ""
-    return UnknownNameError(f"Unknown {kind} {brief(repr(name))}. Known: {', '.join(names)}.{hint}")
+    listed = brief(", ".join(names), LISTED)
+    return UnknownNameError(f"Unknown {kind} {brief(repr(name))}. Known: {listed}.{hint}")
 
 
 def subclass_of(base: type) -> Requirement:

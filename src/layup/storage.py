@@ -26,21 +26,22 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import Any, BinaryIO, TypeAlias
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
 from layup import locks, memory
 from layup.errors import DamagedFileError, InputError, NewerFormatError, StorageError
 from layup.formats import brief
 
+if TYPE_CHECKING:  # a command says that a path is wrong before NumPy is imported
+    from numpy.typing import NDArray
+
 FORMAT = 1
 """The file format that this version writes, and the latest that it reads."""
 
 AnyPath = str | os.PathLike[str]
-Arrays = dict[str, NDArray[Any]]
+Arrays: TypeAlias = "dict[str, NDArray[Any]]"
 
 _RESERVED = ("format", "kind", "checksum", "header_checksum")
 
@@ -67,6 +68,7 @@ def write(path: AnyPath, kind: str, header: Mapping[str, Any], arrays: Mapping[s
     write them; contiguous arrays are not copied.
 
     >>> import tempfile
+    >>> import numpy as np
     >>> folder = tempfile.TemporaryDirectory()
     >>> path = f"{folder.name}/m.layup"
     >>> write(path, "model", {"classes": ["cat", "dog"]}, {"G": np.eye(2)})
@@ -101,9 +103,21 @@ def write_text(path: AnyPath, text: str) -> None:
     ...     Path(f"{folder}/record.json").read_text()
     '{}'
     """
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: AnyPath, content: bytes) -> None:
+    """Write any file as `write_text` writes texts.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_bytes(f"{folder}/p.png", b"PNG")
+    ...     Path(f"{folder}/p.png").read_bytes()
+    b'PNG'
+    """
     with locked(path, keep=False):
         _remove_leftovers(_real(path))
-        _replace(path, lambda file: file.write(text.encode()), lambda temporary: None)
+        _replace(path, lambda file: file.write(content), lambda temporary: None)
 
 
 @dataclass(frozen=True)
@@ -116,6 +130,8 @@ class Declared:
     @property
     def nbytes(self) -> int:
         """How many bytes it will take."""
+        import numpy as np
+
         return prod(self.shape) * np.dtype(self.dtype).itemsize
 
     def __str__(self) -> str:
@@ -155,6 +171,7 @@ def read_header(path: AnyPath, kind: str) -> dict[str, Any]:
     """Read only the header fields: fast for a file of any size, as the arrays are not checked.
 
     >>> import tempfile
+    >>> import numpy as np
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write(f"{folder}/m.layup", "model", {"classes": ["cat"]}, {"G": np.eye(500)})
     ...     read_header(f"{folder}/m.layup", "model")
@@ -308,6 +325,8 @@ def _storable(name: str, array: NDArray[Any]) -> NDArray[Any]:
             f"Array '{name}' has type {array.dtype.name}, which cannot be stored: "
             f"use one of {', '.join(_TYPES)}"
         )
+    import numpy as np
+
     return np.asarray(array, dtype=array.dtype.newbyteorder("<"), order="C")
 
 
@@ -389,7 +408,7 @@ def _replace(path: AnyPath, fill: Callable[[BinaryIO], object], check: Callable[
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
     try:
-        _flush_folder(target.parent)
+        flush_folder(target.parent)
     except OSError as error:
         raise StorageError(
             f"'{path}' was written, but its folder could not be flushed to the disk ({_reason(error)}): "
@@ -417,7 +436,8 @@ def _remove_leftovers(target: Path) -> None:
                 file.unlink(missing_ok=True)
 
 
-def _flush_folder(folder: Path) -> None:
+def flush_folder(folder: Path) -> None:
+    """Wait until the names in a folder are on the disk."""
     if os.name == "nt":
         return  # Windows has no such call, and does not need it
     opened = os.open(folder, os.O_RDONLY)

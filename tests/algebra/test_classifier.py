@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import oracle
 from layup import NearestMeanClassifier, RidgeClassifier
+from layup.algebra.blocks import AverageClassifier, DepthsClassifier
 from layup.algebra.classifier import DiscriminantClassifier, HeldOutRidgeClassifier
 from layup.algebra.held_out_search import search_lambda_by_error
 from layup.algebra.lambda_search import search_lambda
@@ -32,13 +34,20 @@ ESTIMATORS = [
 ONE_OF_EACH = [*{type(estimator): estimator for estimator in reversed(ESTIMATORS)}.values()]
 
 
-@parametrize_with_checks(ONE_OF_EACH)
+def all_checks(estimators: list[Any]) -> Any:
+    """scikit-learn's checks. It warns that these do not inherit from its own class."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Estimator .* does not inherit from", UserWarning)
+        return parametrize_with_checks(estimators)
+
+
+@all_checks(ONE_OF_EACH)
 def test_scikit_learn_finds_no_fault(estimator: Any, check: Any) -> None:
     check(estimator)
 
 
 @pytest.mark.slow
-@parametrize_with_checks([estimator for estimator in ESTIMATORS if estimator not in ONE_OF_EACH])
+@all_checks([estimator for estimator in ESTIMATORS if estimator not in ONE_OF_EACH])
 def test_scikit_learn_finds_no_fault_however_it_is_configured(estimator: Any, check: Any) -> None:
     check(estimator)
 
@@ -367,7 +376,7 @@ def test_lambda_is_searched_again_in_each_batch_with_the_history_and_the_balance
     found = {}
     for balance in (False, True):
         rng = np.random.default_rng(5)
-        model, past, found[balance] = RidgeClassifier(balance=balance), None, []
+        model, past, found[balance] = RidgeClassifier(balance=balance, grid="paper"), None, []
         for counts in ([20, 1, 2, 3], [3, 15, 1, 1, 2]):
             x, y = oracle.blobs(rng, counts, dim=20, spread=3.0)
             expected = oracle.best(oracle.search(past, x, y, balance))
@@ -376,6 +385,23 @@ def test_lambda_is_searched_again_in_each_batch_with_the_history_and_the_balance
             past = (x, y)
     assert found[False] != found[True]
     assert found[True][0] != found[True][1]
+
+
+@pytest.mark.parametrize("kind", [RidgeClassifier, AverageClassifier, DepthsClassifier])
+def test_lambda_goes_beyond_the_papers_grid_unless_told_not_to(kind: Any) -> None:
+    x, y = oracle.blobs(np.random.default_rng(5), [12, 12], dim=20, spread=3.0)
+    x *= 300
+    paper, wide = (oracle.best(search(None, x, y)) for search in (oracle.search, oracle.wide_search))
+    assert paper in oracle.SIXTEEN
+    assert paper != wide
+    for given, expected in (({}, wide), ({"grid": "wide"}, wide), ({"grid": "paper"}, paper)):
+        chosen = kind(**given).fit(x, y).chosen()
+        assert [*chosen.get("lambdas", chosen).values()] == pytest.approx([expected])
+
+
+def test_an_unknown_grid_is_refused() -> None:
+    with pytest.raises(InputError, match=r"grid of λ 'papers'\. Known: wide, paper\. Did you mean 'paper'"):
+        RidgeClassifier(grid="papers").fit(np.eye(2), ["a", "b"])
 
 
 def test_ranpacs_lambda_is_searched_again_in_each_batch_without_the_history() -> None:
@@ -420,7 +446,7 @@ def test_lambda_stays_as_it_was_where_a_batch_cannot_be_searched(rng: np.random.
     x, y = oracle.blobs(np.random.default_rng(5), [12, 12], dim=20, spread=3.0)
     model = RidgeClassifier().partial_fit(x[:3], ["a", "b", "b"])
     assert model.lambda_ == 1.0
-    searched = search_lambda(model.statistics_.copy(), x, y)
+    searched = search_lambda(model.statistics_.copy(), x, y, widen=True)
     assert searched is not None
     assert model.partial_fit(x, y).lambda_ == searched.best != 1.0
     assert model.partial_fit(x[:3], ["new"] * 3).lambda_ == searched.best

@@ -24,7 +24,7 @@ LAYERS = {"a": 3, "b": 4, "c": 2}
 EVERY = [
     RidgeClassifier("search", balance=np.True_),
     RidgeClassifier(np.float32(0.5), precision="float32"),
-    RidgeClassifier(np.int64(2)),
+    RidgeClassifier(np.int64(2), grid="paper"),
     HeldOutRidgeClassifier(seed=np.int64(3)),
     AverageClassifier("gcv"),
     DepthsClassifier((1, np.int64(3)), "search"),

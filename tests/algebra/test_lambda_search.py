@@ -162,7 +162,7 @@ def test_every_way_of_searching_is_taken(monkeypatch: pytest.MonkeyPatch) -> Non
     for owner, name in (
         (lambda_search._Whole, "of_few"),
         (lambda_search._Whole, "of_many"),
-        (lambda_search, "_accuracies_apart"),
+        (lambda_search._Apart, "of"),
     ):
         original = getattr(owner, name)
 
@@ -176,7 +176,7 @@ def test_every_way_of_searching_is_taken(monkeypatch: pytest.MonkeyPatch) -> Non
         for x, y in batches(np.random.default_rng(5), *curriculum):
             search_lambda(history, x, y)
             history.update(x, y)
-    assert {*taken} == {"of_few", "of_many", "_accuracies_apart"}
+    assert {*taken} == {"of_few", "of_many", "of"}
 
 
 BLOCKS = {
@@ -265,6 +265,108 @@ def test_the_curricula_can_tell_a_wrong_search_from_a_right_one() -> None:
 def test_the_grid_is_the_papers() -> None:
     assert len(LAMBDAS) == 16
     np.testing.assert_allclose(LAMBDAS, oracle.SIXTEEN, rtol=1e-15)
+
+
+SCALES = {"tiny": 2e-5, "small": 1e-3, "usual": 1.0, "large": 30.0, "huge": 300.0}
+"""By how much features are multiplied: this moves the best λ, by its square, beyond both ends of the grid."""
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("balance", [False, True])
+@pytest.mark.parametrize("scale", SCALES)
+def test_the_wide_search_sees_what_its_loop_by_loop_twin_sees(
+    scale: str, balance: bool, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lambda_search, "LARGE_FOLD", WAYS[way])
+    with threadpool_limits(1):
+        for name in ("new classes", "imbalanced"):
+            sizes, dim = CURRICULA[name]
+            history, past = GramStatistics(dim), None
+            for x, y in batches(np.random.default_rng(5), sizes, dim):
+                x *= SCALES[scale]
+                found = search_lambda(history, x, y, balance=balance, widen=True)
+                expected = oracle.wide_search(past, x, y, balance)
+                assert found is not None
+                assert list(found.accuracies) == pytest.approx(list(expected))
+                assert list(found.accuracies.values()) == list(expected.values())
+                assert found.best == pytest.approx(oracle.best(expected))
+                history.update(x, y)
+                past = (x, y)
+                if found.weights is not None and len(history.labels) == len({*y}):
+                    weights = oracle.classifier(x, y, found.best, balance)[1]
+                    np.testing.assert_allclose(found.weights, weights, rtol=1e-6, atol=1e-9 / SCALES[scale])
+
+
+def test_the_scales_lead_the_wide_search_beyond_both_ends_and_into_the_gap() -> None:
+    """Otherwise the twins would agree that nothing is to be done."""
+    winners = []
+    for scale in SCALES.values():
+        for name in ("new classes", "imbalanced"):
+            x, y = batches(np.random.default_rng(5), *CURRICULA[name])[0]
+            found = oracle.wide_search(None, scale * x, y)
+            winners.append(oracle.best(found))
+    assert min(winners) < 1e-8
+    assert max(winners) > 1e3
+    assert any(1e-8 < lam < 1e-4 for lam in winners)
+
+
+@pytest.mark.parametrize("scale", SCALES.values())
+def test_the_wide_search_is_at_least_as_accurate_as_the_papers(scale: float) -> None:
+    x, y = oracle.blobs(np.random.default_rng(3), [12, 12, 12], 40, spread=3.0)
+    paper, wide = (search_lambda(GramStatistics(40), scale * x, y, widen=each) for each in (False, True))
+    assert paper is not None
+    assert wide is not None
+    assert wide.accuracies.items() >= paper.accuracies.items()
+    assert wide.highest >= paper.highest
+    assert wide.best == paper.best if wide.highest == paper.highest else wide.best not in LAMBDAS
+
+
+def measured_by(accuracy: dict[float, int], asked: list[float]) -> Any:
+    """Accuracies in hundredths, zero where none is given; notes which λ are asked for."""
+
+    def measured(lams: Any) -> list[Fraction]:
+        asked.extend(lams)
+        return [Fraction(accuracy.get(round(lam, 12), 0), 100) for lam in lams]
+
+    return measured
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "trace", "best", "further"),
+    [
+        ({10.0: 50}, 1e9, 10.0, []),  # inside
+        ({1e3: 50}, 1e9, 1e3, [3.5, 4]),  # the end is best
+        ({1e3: 50, 1e4: 60}, 1e9, 1e4, [3.5, 4, 4.5, 5]),
+        ({1e3: 50, 1e4: 50}, 1e9, 1e3, [3.5, 4]),  # the same is not better
+        ({1e3: 50, 1e4: 60, 1e5: 60, 1e6: 70}, 1e9, 1e4, [3.5, 4, 4.5, 5]),
+        ({1e3: 50, 1e4: 60}, 9e2, 1e3, [3.5]),  # ten traces are the most
+        ({1e3: 50, 1e4: 60}, 99.0, 1e3, []),
+        ({1e-4: 50, 1e-5: 60}, 1.0, 1e-5, [-5, -4.5, -6, -5.5]),  # the gap
+        ({1e-8: 50, 1e-7: 60}, 1.0, 1e-7, [-9, -8.5, -7.5, -7, -6.5, -6]),
+        ({1e-8: 50, 1e-9: 60}, 1.0, 1e-9, [-9, -8.5, -7.5, -7, -10, -9.5]),
+        ({1e-8: 50, 1e-9: 60}, 4e7, 1e-8, [-7.5, -7]),  # less is rounding
+        (dict.fromkeys((round(lam, 12) for lam in LAMBDAS), 100), 1e9, 1e3, []),  # nothing is better
+        ({}, 1e9, 1e3, [3.5, 4]),
+    ],
+)
+def test_the_grid_is_widened_while_that_is_better(
+    accuracy: dict[float, int], trace: float, best: float, further: list[float]
+) -> None:
+    asked: list[float] = []
+    wanted = lambda_search._Wanted(LAMBDAS, widen=True)
+    found = wanted.searched(measured_by(accuracy, asked), trace, float(np.finfo(float).eps))
+    assert found.best == pytest.approx(best)
+    np.testing.assert_allclose(np.log10(asked[len(LAMBDAS) :]), further, atol=1e-9)
+
+
+def test_blocks_are_widened_each_by_itself() -> None:
+    x, y = oracle.blobs(np.random.default_rng(3), [12, 12, 12], 40, spread=3.0)
+    x[:, 20:] *= 1e-5
+    history = GramStatistics({"a": 20, "b": 20})
+    found = search_blocks(history, x, y, {"a": ["a"], "b": ["b"]}, widen=True)
+    alone = search_lambda(GramStatistics(20), x[:, 20:], y, widen=True)
+    assert found["b"] == alone
+    assert found["a"] == search_lambda(GramStatistics(20), x[:, :20], y, widen=True)
 
 
 def test_equal_accuracies_go_to_the_larger_lambda() -> None:

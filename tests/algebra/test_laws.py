@@ -413,3 +413,92 @@ def test_g_stays_symmetric_and_without_negative_directions(parts: list[Any]) -> 
     assert np.linalg.eigvalsh(sums.gram).min() >= -slack
     if sums.labels:
         assert np.linalg.eigvalsh(sums.within_class_scatter()).min() >= -slack
+
+
+# ---- classes that change their name, or go
+
+
+NAMES = ["ant", "bee", "cat", "dog"]
+
+
+@every_sums
+@lawful
+@given(
+    a=samples(),
+    b=samples(),
+    old=st.sampled_from(NAMES),
+    new=st.sampled_from([*NAMES, "a much longer name"]),
+)
+def test_renaming_a_class_equals_learning_with_the_new_name(
+    kind: type[ClassSums], a: Any, b: Any, old: str, new: str
+) -> None:
+    sums = exact(kind, a, b)
+    if old not in sums.labels:
+        return
+    renamed = [(x, np.where(y == old, new, y)) for x, y in (a, b)]
+    before = bits(sums)
+    assert equal(sums.renamed(old, new), exact(kind, *renamed))
+    assert bits(sums) == before
+
+
+@lawful
+@given(a=samples(), b=samples(), label=st.sampled_from(NAMES))
+def test_a_class_dropped_with_its_own_g_was_never_learned(a: Any, b: Any, label: str) -> None:
+    sums = exact(GramStatistics, a, b)
+    if label not in sums.labels:
+        return
+    others = [(x[y != label], y[y != label]) for x, y in (a, b)]
+    own = np.concatenate([x[y == label] for x, y in (a, b)])
+    before = bits(sums)
+    without = sums.without_class(label, own)
+    assert equal(without, exact(GramStatistics, *others))
+    assert without.leftover == 0
+    assert equal(exact(ClassSums, a, b).without_class(label), exact(ClassSums, *others))
+    assert bits(sums) == before
+
+
+@lawful
+@given(a=samples(), b=samples(), label=st.sampled_from(NAMES))
+def test_without_its_g_the_sum_and_count_of_a_class_are_dropped_and_g_stays(
+    a: Any, b: Any, label: str
+) -> None:
+    sums = exact(GramStatistics, a, b)
+    if label not in sums.labels or len(sums.labels) == 1:
+        return
+    without = sums.without_class(label)
+    assert equal(exact(ClassSums, a, b).without_class(label), select_sums(without))
+    assert np.array_equal(without.gram, sums.gram)
+    count = int(sums.counts[sums.labels.index(label)])
+    assert (without.leftover, without.samples) == (count, sums.total)
+    assert (without + sums).leftover == count
+    assert without.select(["deep"]).leftover == count
+
+
+def select_sums(sums: GramStatistics) -> ClassSums:
+    """The same without G."""
+    header, arrays = sums.state()
+    header.pop("leftover", None)
+    return ClassSums.from_state(header, {"prototypes": arrays["prototypes"]})
+
+
+@pytest.mark.parametrize("dim", [8, 60])
+@pytest.mark.parametrize("lam", [0, 1e-8, 1.0, "gcv"])
+@pytest.mark.parametrize("balance", [False, True])
+def test_what_is_left_of_a_dropped_class_has_targets_of_zero(dim: int, lam: Any, balance: bool) -> None:
+    """More samples than dimensions, and fewer: no direction of G may be lost to a count that is too small."""
+    x, y = oracle.blobs(np.random.default_rng(5), [12, 9, 14], dim, 1.5)
+    model = RidgeClassifier(lam, balance=balance).fit(x, y)
+    model.adopt(model.statistics_.without_class("c01"))
+    rest, own = y != "c01", y == "c01"
+    rows, targets = (
+        oracle.balanced_data(x[rest], y[rest]) if balance else (x[rest], oracle.one_hot(y[rest])[1])
+    )
+    rows, targets = np.concatenate([rows, x[own]]), np.concatenate([targets, np.zeros((9, 2))])
+    if lam == "gcv":
+        best = oracle.gcv(rows, targets, model.lambda_)
+        floor = 0.1 * (35 if dim == 8 else np.linalg.matrix_rank(rows))
+        grid = [each for each in np.geomspace(1e-6, 1e6, 49) if oracle.freedom(rows, each) >= floor]
+        assert best <= min(oracle.gcv(rows, targets, each) for each in grid) * (1 + 1e-6)
+    weights = oracle.ridge(rows, targets, model.lambda_)
+    test = np.random.default_rng(2).normal(size=(50, dim))
+    np.testing.assert_allclose(model.scores(test), test @ weights, rtol=1e-5, atol=1e-8)

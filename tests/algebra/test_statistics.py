@@ -611,7 +611,7 @@ def test_forgetting_a_few_samples_takes_no_matrix_of_their_own(data: Any, few_wa
     sums = taught(x, y)
     few_wait.clear()
     sums.revert(x[:3], y[:3])
-    assert few_wait == [-3]
+    assert few_wait == [-3, -len(sums.labels)]  # and the class sums, for the check of what is left
     np.testing.assert_allclose(sums.gram, taught(x[3:], y[3:]).gram, atol=1e-12)
 
 
@@ -730,3 +730,74 @@ def test_no_classes_have_no_g() -> None:
     assert GramStatistics.from_state(header, arrays).labels == []
     with pytest.raises(ValueError, match="not that of its classes"):
         GramStatistics.from_state(header, {**arrays, "gram": np.ones_like(arrays["gram"])})
+
+
+# ---- classes that change their name, or go
+
+
+@pytest.mark.parametrize("kind", [ClassSums, GramStatistics])
+@pytest.mark.parametrize("verb", ["renamed", "without_class"])
+def test_a_class_that_is_not_there_is_guessed(kind: type[ClassSums], verb: str) -> None:
+    sums = kind(2)
+    sums.update([[1.0, 2.0], [3.0, 4.0]], ["tabby", "dog"])
+    before = bits(sums)
+    with pytest.raises(
+        ForgetError, match=r"Unknown class 'tabbi'\. Known: dog, tabby\. Did you mean 'tabby'\?"
+    ):
+        getattr(sums, verb)(*["tabbi", "cat"][: 2 if verb == "renamed" else 1])
+    numbers = kind(2)
+    numbers.update([[1.0, 2.0]], [3])
+    with pytest.raises(ForgetError, match=r"Unknown class '4'\. Known: 3\."):
+        getattr(numbers, verb)(*[4, 5][: 2 if verb == "renamed" else 1])
+    assert bits(sums) == before
+
+
+def test_a_new_name_is_of_the_type_of_the_others(data: Any) -> None:
+    sums = taught(*data)
+    with pytest.raises(MismatchError, match="must be of one type"):
+        sums.renamed("c00", 7)
+    assert type(sums.renamed("c00", np.str_("c09")).labels[-1]) is str
+    assert bits(sums.renamed("c00", "c00")) == bits(sums)
+
+
+@pytest.mark.parametrize("root", [[1.0, 2.0], [[1.0, 2.0]], [[np.nan] * 6]])
+def test_a_root_that_is_no_table_of_numbers_is_refused(root: Any, data: Any) -> None:
+    with pytest.raises(InputError, match="must be a table of finite numbers with 6 columns"):
+        taught(*data).without_class("c00", root)
+
+
+def test_a_class_cannot_be_dropped_with_what_is_not_its_own(data: Any) -> None:
+    x, y = data
+    with pytest.raises(ForgetError, match="they are not what was learned"):
+        taught(x, y).without_class("c01", 3 * x[y == "c02"])
+
+
+def test_what_is_left_of_dropped_classes_is_in_files(data: Any, tmp_path: Path) -> None:
+    sums = taught(*data).without_class("c02")
+    sums.save(tmp_path / "s.layup")
+    loaded = GramStatistics.load(tmp_path / "s.layup")
+    assert bits(loaded) == bits(sums)
+    assert (loaded.leftover, loaded.samples, loaded.total) == (9, 18, 9)
+    header, arrays = sums.state()
+    for leftover in (0, -1, 1.5, True, "9", None):
+        with pytest.raises(ValueError, match="leftover is"):
+            GramStatistics.from_state({**header, "leftover": leftover}, arrays)
+    nothing, arrays = GramStatistics(6).state()
+    with pytest.raises(ValueError, match="its G is not that of its classes"):
+        GramStatistics.from_state({**nothing, "leftover": 1}, arrays)
+
+
+def test_what_is_left_of_dropped_classes_is_merged_and_taken_out_once(data: Any) -> None:
+    base = taught(*data).without_class("c02")
+    more = base + taught(*data)
+    assert more.leftover == 9
+    assert (more - base).leftover == 0
+    with pytest.raises(ForgetError, match="Cannot forget 9 images of classes that were dropped: only 0"):
+        taught(*data) - base
+    assert taught(*data).without_class("c00").without_class("c01").leftover == 6
+
+
+def test_with_the_last_class_its_g_goes(data: Any) -> None:
+    x, y = data
+    last = taught(x[y == "c00"], y[y == "c00"]).without_class("c00")
+    assert (last.labels, last.leftover, last.samples, last.trace) == ([], 0, 0, 0.0)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,9 @@ import torch
 from PIL import Image
 from safetensors.torch import save_file
 from sklearn.datasets import load_sample_image
+from timm.data.transforms import CenterCropOrPad, ResizeKeepRatio
 from torch import Tensor, nn
+from torchvision.transforms import v2
 
 from layup.backbones import (
     BACKBONES,
@@ -121,6 +124,35 @@ def test_preprocessing_of_timm_configs(picture: Image.Image, name: str) -> None:
     )
 
 
+def composed(own: Preprocessing) -> v2.Compose:
+    """The same transforms, made of the parts of torchvision and timm."""
+    mode = v2.InterpolationMode(own.interpolation)
+    keep_ratio: Any = partial(ResizeKeepRatio, own.resize, interpolation=own.interpolation)
+    steps: list[Any] = [v2.Resize(own.resize, mode), v2.CenterCrop(own.size)]
+    if own.crop == "border":
+        fill = tuple(round(255 * value) for value in own.mean)
+        steps = [keep_ratio(longest=1.0), CenterCropOrPad(list(own.size), fill=fill)]  # type: ignore[arg-type]
+    elif own.crop == "center":
+        square = own.resize[0] == own.resize[1]
+        steps[0] = v2.Resize(own.resize[0], mode) if square else keep_ratio()
+    steps += [v2.PILToTensor(), v2.ToDtype(torch.float32, scale=True), v2.Normalize(own.mean, own.std)]
+    return v2.Compose(steps)
+
+
+@pytest.mark.parametrize("crop", ["center", "squash", "border"])
+@pytest.mark.parametrize("interpolation", ["nearest", "bilinear", "bicubic", "box", "hamming", "lanczos"])
+@pytest.mark.parametrize(
+    ("size", "resize"),
+    [((24, 40), (27, 45)), ((32, 32), (36, 36)), ((32, 32), (32, 32)), ((48, 48), (40, 40))],
+)
+def test_preprocessing_is_torchvisions_to_the_bit(
+    picture: Image.Image, crop: Any, interpolation: str, size: tuple[int, int], resize: tuple[int, int]
+) -> None:
+    own = Preprocessing(size, resize, crop, interpolation, (0.48, 0.46, 0.41), (0.23, 0.22, 0.25))
+    for image in (picture, picture.resize((61, 97)), picture.resize((7, 5)), picture.resize(size[::-1])):
+        assert torch.equal(own.transform(image), composed(own)(image))
+
+
 @pytest.mark.parametrize("crop", ["center", "squash", "border"])
 @pytest.mark.parametrize("wide", [(90, 30), (30, 90), (7, 5)])
 def test_preprocessing_gives_the_size_whatever_the_image(crop: Any, wide: tuple[int, int]) -> None:
@@ -203,7 +235,7 @@ def test_bundled_layers_are_means_of_the_blocks_maps(bundled: Backbone) -> None:
         for block, vector in zip(blocks, seen.layers[:-1], strict=True):
             maps = block(maps)
             torch.testing.assert_close(vector, maps.mean((2, 3)), **EXACT)
-        expected = network.forward_head(network.forward_features(batch), pre_logits=True)
+        expected = network.bn2(network.conv_head(maps)).mean((2, 3))
     torch.testing.assert_close(seen.embedding, expected, **EXACT)
     torch.testing.assert_close(seen.layers[-1], seen.embedding)
 

@@ -20,7 +20,8 @@ from layup.features.extract import Extractor
 from learners import setup_of, tiny
 from photos import crops, digits
 
-import timm  # isort: skip  # after layup, which mends torchvision
+import layup.compat  # noqa: F401  # isort: skip  (before timm)
+import timm  # isort: skip
 
 OTHERS = [name for name in ENGINES if name != EAGER]
 CLOSE = 2e-5  # of the largest value: float32, in another order

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from layup.cli import console
@@ -28,3 +30,19 @@ def test_a_command_adds_the_option_that_an_error_is_about(layup, monkeypatch, co
     result = layup(*command)
     assert result.code == 1
     assert result.err == f"Error: {said}\n"
+
+
+def test_the_help_lists_what_people_do_first(ok):
+    """Learn, predict, evaluate; research comes last, under its own heading, in the order of its list."""
+    shown = re.findall(r"^│ (\w+) ", ok("--help").out, re.MULTILINE)
+    assert shown[:3] == ["learn", "predict", "evaluate"]
+    assert shown[-7:] == ["run", "compare", "plot", "reproduce", "methods", "bench", "datasets"]
+
+
+def test_options_that_few_need_have_headings_of_their_own(ok):
+    panels = re.split(r"^╭─ ", ok("learn", "--help").out, flags=re.MULTILINE)
+    options = {panel.partition(" ─")[0]: re.findall(r"│ \*? *(--[\w-]+)", panel) for panel in panels[1:]}
+    assert options["Options"][0] == "--to"
+    assert {"--backbone", "--weights", "--input-size", "--k", "--engine"} <= {*options["Network"]}
+    tuning = ["--adapt", "--preset", "--epochs", "--learning-rate", "--seed"]
+    assert options["Tune the network first (advanced)"] == tuning

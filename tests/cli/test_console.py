@@ -15,10 +15,11 @@ from rich.console import Console
 
 from layup import progress
 from layup.algebra import RidgeClassifier
-from layup.cli import console
+from layup.benchmark import Evaluation
+from layup.cli import console, findings, reports
 from layup.features.reader import BadImage
 from layup.formats import has_controls, printable
-from layup.model.image_model import Predictions
+from layup.model import BatchReport, Conflict, Entry, Predictions
 from layup.progress import progress_bar
 
 TITLE = "\x1b]0;owned\x07"
@@ -34,10 +35,15 @@ HEADER = {
     "layers": [[EVIL, 3]],
     "labels": [EVIL],
     "counts": [1],
-    "batches": [],
+    "log": [],
     "versions": {EVIL: EVIL},
 }
 ANSWERS = Predictions([EVIL, FORMULA], np.array([[0.75, -0.25], [-0.5, 0.5]]), [0, 1], [])
+WRONG = Evaluation([Path(EVIL), Path(EVIL)], [FORMULA, EVIL], ANSWERS)
+
+
+DONE = BatchReport({EVIL: 1}, {EVIL: 1}, conflicts=[Conflict(0, EVIL, EVIL)], missing=[EVIL])
+EXPECTED = {"accuracy": 0.5, "low": 0.4, "high": 0.6, "tested": 9, "needs_more": [EVIL]}
 
 
 class Known:
@@ -57,9 +63,13 @@ def printings(path: Path) -> dict[str, tuple[object, ...]]:
         "facts": (console.facts, {EVIL: EVIL}),
         "report_bad": (console.report_bad, [BadImage(0, EVIL)], [path]),
         "predictions": (console.predictions, [Path(EVIL), path], ANSWERS, "table"),
-        "changes": (console.changes, {EVIL: 1}, {EVIL: 2}, "learned"),
-        "knowledge": (console.knowledge, Path(EVIL), Known()),
-        "accuracies": (console.accuracies, {EVIL: 0.5}, {EVIL: 2}),
+        "batch": (reports.batch, DONE, Known(), [Path(EVIL)]),
+        "conflicts": (reports.conflicts, DONE.conflicts, [Path(EVIL)]),
+        "log": (reports.log, [Entry("learn", {EVIL: 1}), Entry("rename", note=EVIL)]),
+        "expectation": (reports.expectation, EXPECTED),
+        "knowledge": (console.knowledge, Path(EVIL), {EVIL: 1}, {"lambda": None}),
+        "report": (findings.report, WRONG, findings.Outputs(Path(EVIL), Path(EVIL), Path(EVIL))),
+        "report_unknown": (findings.report_unknown, [EVIL]),
         "information": (console.information, HEADER, path),
     }
 
@@ -136,12 +146,15 @@ def test_json_loses_nothing_where_letters_are_missing(encoding, monkeypatch):
 
 
 def test_csv_has_a_row_an_image_and_no_formulas(capsys):
-    console.predictions([Path(EVIL), Path("-rf\n.png")], ANSWERS, "csv")
+    console.predictions([Path(EVIL), Path("-rf\n.png")], ANSWERS, "csv", all_scores=True)
     printed = capsys.readouterr().out
     assert not has_controls(printed.replace("\n", ""))
     head, *rows = csv.reader(io.StringIO(printed))
-    assert head == ["path", "label", f"score:{SHOWN}", f"score:{FORMULA}"]
-    assert rows == [[SHOWN, SHOWN, "0.75", "-0.25"], [r"'-rf\n.png", f"'{FORMULA}", "-0.5", "0.5"]]
+    assert head == ["path", "label", "score", "second", "margin", f"score:{SHOWN}", f"score:{FORMULA}"]
+    assert rows == [
+        [SHOWN, SHOWN, "0.75", f"'{FORMULA}", "1.0", "0.75", "-0.25"],
+        [r"'-rf\n.png", f"'{FORMULA}", "0.5", SHOWN, "1.0", "-0.5", "0.5"],
+    ]
 
 
 def test_warnings_of_the_library_are_shown_and_not_obeyed(tmp_path):

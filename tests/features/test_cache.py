@@ -25,7 +25,7 @@ from hypothesis import given, settings, strategies as st
 
 from layup.errors import InputError
 from layup.features import cache as cache_module
-from layup.features.cache import CacheStats, FeatureCache, NoCache, parse_bytes
+from layup.features.cache import CacheStats, FeatureCache, FileState, NoCache, parse_bytes
 from processes import umask
 
 RNG = np.random.default_rng(0)
@@ -671,3 +671,135 @@ def test_no_changed_byte_stops_the_work_or_gives_a_wrong_vector(cache):
         many = [bytes([first]) * 32 for first in range(0, 256, 32)]  # a wrong index can miss some
         again.put_many("net", many, values[:8])
         assert again.get_many("net", many), f"byte {position} made it useless"
+
+
+# Digests of files
+
+
+def file(number: int, version: int = 0) -> FileState:
+    """A file that has rested for long."""
+    return FileState(b"/photos/%d.jpg" % number, 1000 + version, 10**15 + version, 10**15)
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["keep", "ask", "delete", "clear"]),
+            st.lists(st.tuples(st.integers(0, 4), st.integers(0, 1)), max_size=4),
+        ),
+        max_size=8,
+    )
+)
+def test_digests_of_files_are_those_of_a_dictionary(tmp_path_factory, steps):
+    cache = FeatureCache(tmp_path_factory.mktemp("files"))
+    known: dict[bytes, tuple[FileState, bytes]] = {}
+    for step, (what, pairs) in enumerate(steps):
+        files = [file(*pair) for pair in pairs]
+        if what == "keep":
+            kept = {each: digests(each.size % 3 + 3 * (step % 2))[0] for each in files}
+            cache.keep_file_digests(kept)
+            known.update({each.path: (each, digest) for each, digest in kept.items()})
+        elif what == "ask":
+            expected = {
+                each.path: known[each.path][1] for each in files if known.get(each.path, (0,))[0] == each
+            }
+            assert cache.file_digests(files) == expected
+        elif what == "delete":
+            gone = digests(*(version for _, version in pairs))
+            cache.delete_many("net", gone)  # of one backbone: the file is still known
+            cache.delete_many(None, gone)
+            known = {path: held for path, held in known.items() if held[1] not in gone}
+        else:
+            cache.clear()
+            known = {}
+    paths = {digest: os.fsdecode(path) for path, (_, digest) in known.items()}
+    found = cache.paths_of(digests(*range(6)))
+    assert found.keys() == paths.keys()
+    assert {os.fsencode(path) for path in found.values()} <= known.keys()
+
+
+def test_a_file_that_changes_is_known_anew(cache):
+    cache.keep_file_digests({file(1): digests(1)[0]})
+    assert cache.file_digests([file(1, version=1)]) == {}
+    cache.keep_file_digests({file(1, version=1): digests(2)[0]})
+    assert cache.file_digests([file(1), file(1, version=1)]) == {file(1).path: digests(2)[0]}
+    assert cache.paths_of(digests(1, 2)) == {digests(2)[0]: "/photos/1.jpg"}
+
+
+def test_names_that_are_no_text_come_back(cache):
+    odd = FileState(b"/photos/caf\xe9.jpg", 1, 0, 0)
+    cache.keep_file_digests({odd: digests(1)[0]})
+    assert os.fsencode(cache.paths_of(digests(1))[digests(1)[0]]) == odd.path
+
+
+def test_digests_are_completed_from_how_they_begin(cache):
+    whole = [bytes([7] * 16) + bytes([last] * 16) for last in (0, 255)] + digests(3)
+    cache.put_many("net", whole[1:], vectors(2))
+    assert cache.completed([each[:16] for each in whole]) == {
+        whole[1][:16]: whole[1],
+        whole[2][:16]: whole[2],
+    }
+    assert cache.completed([]) == cache.completed([bytes([7] * 15 + [8])]) == {}
+    cache.put_many("other", [b"\xff" * 32], vectors(1))
+    assert cache.completed([b"\xff" * 16]) == {b"\xff" * 16: b"\xff" * 32}
+
+
+def test_digests_of_files_stay_when_features_are_evicted(tmp_path):
+    """Who has more photos than fit need not read them again; but they are a tenth of the cache at most."""
+    cache = FeatureCache(tmp_path, limit_bytes=400_000)
+    files = [file(number) for number in range(2000)]
+    cache.keep_file_digests({each: digests(number)[0] for number, each in enumerate(files[:100])})
+    cache.put_many("net", digests(*range(60)), vectors(60, 2000))
+    assert 0 < cache.stats().entries < 60
+    assert len(cache.file_digests(files[:100])) == 100
+    for start in range(100, 2000, 100):
+        part = {each: digests(start + number)[0] for number, each in enumerate(files[start : start + 100])}
+        cache.keep_file_digests(part)
+        cache.put_many("net", digests(start), vectors(1, 2000))
+    kept = cache.file_digests(files)
+    assert 100 < len(kept) < 600
+    assert {*kept} == {each.path for each in files[-len(kept) :]}  # the oldest have gone
+    assert cache.stats().bytes <= 1.1 * 400_000
+    assert cache.stats().entries > 0
+
+
+def test_deleting_an_image_deletes_where_it_was(cache, tmp_path):
+    cache.keep_file_digests({FileState(b"/secret/place.jpg", 1, 0, 0): digests(1)[0]})
+    assert b"/secret/place.jpg" in raw(tmp_path / "cache")
+    cache.delete_many(None, digests(1))
+    assert b"/secret/place.jpg" not in raw(tmp_path / "cache")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE files SET digest = 'text'",
+        "UPDATE files SET digest = NULL",
+        "UPDATE files SET path = 7",
+        "UPDATE files SET size = 'large', modified = NULL",
+        "UPDATE entries SET digest = 'text'",
+        "DROP TABLE files",
+        "ALTER TABLE files RENAME COLUMN digest TO d",
+        "DROP INDEX files_by_digest",
+    ],
+)
+def test_damaged_digests_of_files_are_none(cache, statement, caplog):
+    cache.put_many("net", digests(1), vectors(1))
+    cache.keep_file_digests({file(1): digests(1)[0]})
+    with sqlite3.connect(cache.path) as store:
+        store.execute(statement)
+    store.close()
+    right = {file(1).path: digests(1)[0]}
+    assert cache.file_digests([file(1)]) in ({}, right)
+    assert cache.paths_of(digests(1)) in ({}, {digests(1)[0]: "/photos/1.jpg"})
+    assert cache.completed([digests(1)[0][:16]]) in ({}, {digests(1)[0][:16]: digests(1)[0]})
+    for _ in range(3):
+        FeatureCache(cache.path.parent).keep_file_digests({file(1): digests(1)[0]})
+    assert FeatureCache(cache.path.parent).file_digests([file(1)]) == right
+
+
+def test_no_cache_knows_no_file():
+    cache = NoCache()
+    cache.keep_file_digests({file(1): digests(1)[0]})
+    assert cache.file_digests([file(1)]) == cache.completed(digests(1)) == cache.paths_of(digests(1)) == {}

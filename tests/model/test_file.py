@@ -21,6 +21,7 @@ from layup.features import EMBEDDING
 from layup.formats import size_of
 from layup.model import file as model_file
 from layup.model.file import BUILT_IN, KIND, ModelFile, read_model
+from layup.model.log import Entry
 from photos import batch
 
 Parts = tuple[dict[str, Any], dict[str, Any]]
@@ -127,6 +128,8 @@ FORGERIES: dict[str, Callable[[dict[str, Any], dict[str, Any]], object]] = {
     "no k": drop("features", "k"),
     "features that are a list": put("features", []),
     "precision": put("classifier", "precision", "float8"),
+    "grid that there is not": put("classifier", "grid", "coarse"),
+    "no grid": drop("classifier", "grid"),
     "precision of other sums": put("classifier", "precision", "float32"),
     "no classifier": drop("classifier"),
     "kind of classifier that is a number": put("classifier", "kind", 1),
@@ -163,7 +166,34 @@ FORGERIES: dict[str, Callable[[dict[str, Any], dict[str, Any]], object]] = {
     "width of zero": put("layers", 0, 1, 0),
     "other widths": put("layers", 0, 1, 64),
     "layers that are no pairs": put("layers", ["blocks.10", "blocks.11"]),
-    "batches that are no hashes": put("batches", ["first"]),
+    "no log": drop("log"),
+    "entry that is text": put("log", ["first"]),
+    "id that is no hash": put("log", 0, "id", "first"),
+    "action that there is not": put("log", 0, "action", "guess"),
+    "learned a count of zero": put("log", 0, "learned", {"digit 0": 0}),
+    "learned what is no count": put("log", 0, "learned", ["digit 0"]),
+    "lambda of the log not a number": put("log", 0, "chosen", {"lambda": "NaN"}),
+    "date that is a number": put("log", 0, "date", 20261117),
+    "note that is a number": put("log", 0, "note", 1),
+    "photos of no batch": put("log", []),
+    "photos without sections": drop("photos", "sections"),
+    "photos that are a list": put("photos", []),
+    "key that is no hash": put("photos", "sections", 0, "key", "../../home"),
+    "nonce that is no hash": put("photos", "sections", 0, "nonce", "00 00"),
+    "nonce of other photos": put("photos", "sections", 0, "nonce", "0" * 32),
+    "more photos than digests": put("photos", "sections", 0, "photos", 12),
+    "photos below zero": put("photos", "sections", 0, "photos", -1),
+    "other digests": array("photos.digests", with_value(5, 77)),
+    "digests of other length": array("photos.digests", lambda digests: digests[:, :8].copy()),
+    "no digests": lambda header, arrays: arrays.pop("photos.digests"),
+    "digests of an anonymous model": lambda header, arrays: header.pop("photos"),
+    "photo of a class that there is not": array("photos.classes", with_value(0, 2)),
+    "photo of a class below all": array("photos.classes", with_value(0, -2)),
+    "photo of a batch that there is not": array("photos.batches", with_value(0, 1)),
+    "photo of a batch below all": array("photos.batches", with_value(0, -1)),
+    "more photos of a class than images": array("photos.classes", lambda classes: 0 * classes),
+    "classes of another type": array("photos.classes", lambda classes: classes.astype(np.int64)),
+    "roots that are not there": put("roots", {"dim": 256, "labels": [], "counts": [], "rows": []}),
     "versions": put("versions", {"layup": None}),
     "NaN in the class sums": array("prototypes", with_value(3, np.nan)),
     "infinity in G": array("gram", with_value(3, np.inf)),
@@ -332,14 +362,14 @@ def test_what_an_adapter_takes_is_not_taken_for_sums(
     tmp_path: Path, tuned_parts: Parts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = forged(tmp_path / "m.layup", tuned_parts, lambda header, arrays: None)
-    sums, tuned = (
-        sum(each.nbytes for name, each in tuned_parts[1].items() if name.startswith("adapter.") == is_tuned)
-        for is_tuned in (False, True)
+    sums, tuned, photos = (
+        sum(each.nbytes for name, each in tuned_parts[1].items() if name.startswith(beginning))
+        for beginning in (("gram", "prototypes"), "adapter.", "photos.")
     )
     monkeypatch.setattr(memory, "available", lambda: 1)
     with pytest.raises(NotEnoughMemoryError) as caught:
         load(path)
-    assert size_of(10 * sums + 2 * tuned) in str(caught.value)
+    assert size_of(10 * sums + 2 * tuned + 6 * photos) in str(caught.value)
 
 
 def test_the_size_of_images_that_an_adapter_asks_for_is_forecast(
@@ -357,8 +387,8 @@ def test_what_can_be_saved_can_be_loaded(tmp_path: Path) -> None:
     model.learn(*FIRST)
     model.save(tmp_path / "m.layup")
     assert load(tmp_path / "m.layup", cache=False).counts_ == model.counts_
-    model.batches.append("not an id")
-    with pytest.raises(InputError, match=r"cannot be saved: header\.batches.*Nothing was written"):
+    model.log.append(Entry("learn", id="not an id"))
+    with pytest.raises(InputError, match=r"cannot be saved: header\.log.*Nothing was written"):
         model.save(tmp_path / "other.layup")
     assert not (tmp_path / "other.layup").exists()
 
@@ -372,6 +402,7 @@ def test_what_was_forgotten_leaves_a_sound_file(tmp_path: Path) -> None:
     gone = model.statistics_.empty()
     gone.update(other.extractor_.extract(images[2:]).rows, labels[2:])
     model.classifier_.adopt(model.statistics_ - gone)
+    model.photos = model.photos.without(np.arange(2, 120))
     model.save(tmp_path / "m.layup")
     assert load(tmp_path / "m.layup", cache=False).counts_ == model.counts_
 
@@ -395,7 +426,6 @@ def test_predicting_forgetting_and_merging_are_forecast(
 ) -> None:
     path = forged(tmp_path / "m.layup", parts, lambda header, arrays: None)
     mine, other = load(path, cache=False), load(path, cache=False)
-    other.batches = ["0" * 32]
     before = storage.read(path, KIND)[1]
     monkeypatch.setattr(memory, "available", lambda: 100_000)
     for work, says in (

@@ -48,15 +48,18 @@ from layup.errors import (
 from layup.features import Embedding, LastLayers, Spool
 from layup.formats import has_controls
 from layup.images import open_image
+from layup.model import BatchReport
 from layup.tuning.adaptation import adapt
 
 import timm  # isort: skip  # after layup, which mends torchvision
+from models import assert_same_photos, assert_same_sums, assert_unchanged, photos_of, snapshot
 from photos import batch, crops, digits, name
 
 K = 2
 FIRST = batch({0: 6, 1: 5})
 SECOND = batch({2: 7, 0: 3}, start=20)
 TEST = batch({0: 4, 1: 4, 2: 4}, start=60)
+THIRD = batch({8: 4, 1: 2}, start=40)
 BOTH = (FIRST[0] + SECOND[0], FIRST[1] + SECOND[1])
 
 
@@ -117,29 +120,6 @@ def literal_cosine(x, y, test):
             mean = np.mean([each for each, of in zip(x, y, strict=True) if of == label], axis=0)
             scores[i, j] = row @ mean / np.linalg.norm(row) / np.linalg.norm(mean)
     return scores
-
-
-def assert_same_sums(a, b):
-    assert a.counts_ == b.counts_
-    for mine, others in zip(
-        a.statistics_.state()[1].values(), b.statistics_.state()[1].values(), strict=True
-    ):
-        np.testing.assert_allclose(mine, others, rtol=1e-6, atol=1e-9 * np.abs(others).max(initial=1))
-
-
-def snapshot(model):
-    """All that learning may change."""
-    arrays = model.statistics_.state()[1]
-    state = (model.counts_, list(model.batches), {name: array.copy() for name, array in arrays.items()})
-    return (*state, model.classifier_.in_force())
-
-
-def assert_unchanged(model, before):
-    after = snapshot(model)
-    for array in before[2]:
-        np.testing.assert_array_equal(after[2][array], before[2][array])
-    assert after[:2] == before[:2]
-    assert after[3:] == before[3:]
 
 
 # Against NumPy
@@ -229,13 +209,18 @@ def test_as_many_classes_as_lambdas_are_learned(nano):
 
 def test_batches_tell_what_they_did(make):
     model = make()
-    assert (model.classes_, model.counts_, model.batches) == ([], {}, [])
+    assert (model.classes_, model.counts_, model.log) == ([], {}, [])
     done = model.learn(*SECOND)
-    assert (done.counts, done.bad, done.images) == ({name(0): 3, name(2): 7}, [], 10)
+    assert done == BatchReport(learned={name(0): 3, name(2): 7})
     model.learn(*FIRST)
     assert model.counts_ == {name(0): 9, name(1): 5, name(2): 7}
     assert model.classes_ == [name(0), name(1), name(2)]
-    assert len(set(model.batches)) == 2
+    assert [(entry.action, entry.learned, entry.forgotten) for entry in model.log] == [
+        ("learn", {name(0): 3, name(2): 7}, {}),
+        ("learn", {name(0): 6, name(1): 5}, {}),
+    ]
+    assert [entry.chosen for entry in model.log] == [{"lambda": 1.0}] * 2
+    assert len({entry.id for entry in model.log}) == 2
 
 
 @pytest.mark.parametrize("kind", ["layup", "gcv", "nmc", "laynmc"])
@@ -531,7 +516,7 @@ def test_images_and_labels_come_in_whatever_gives_them_one_by_one(make, tmp_path
 def test_images_that_are_made_when_asked_for_are_not_all_held(make):
     lazy = Lazy(FIRST[0])
     make((lazy, FIRST[1]))
-    assert lazy.asked == 2 * len(lazy)  # to be known, and to be read
+    assert lazy.asked == 3 * len(lazy)  # to be told apart, to be looked up in the cache, and to be decoded
 
 
 @pytest.mark.parametrize("unordered", [{"a.png": "cat"}, {"a.png"}, frozenset({"a.png"})])
@@ -570,7 +555,7 @@ def test_contents_of_files_are_learned_as_the_files_are(nano, tmp_path):
     for sources in encodings(tmp_path, images):
         models.append(LayUP(nano, k=K, lam=1.0, cache=False, workers=2))
         models[-1].learn(sources, labels)
-        assert models[-1].batches == models[0].batches
+        assert models[0].learned_as(sources) == [(label,) for label in labels]
         assert_same_sums(models[-1], models[0])
         assert models[-1].predict(sources[:2]).tolist() == models[0].predict(images[:2]).tolist()
 
@@ -640,8 +625,8 @@ def test_bad_images_are_skipped_and_reported(make, tmp_path, caplog, lam):
 def test_strict_learns_all_or_nothing(make, tmp_path, lam):
     model = make(FIRST, lam=lam)
     before = snapshot(model)
-    images, labels = batch({5: 40})  # the bad one comes in the second batch
-    for verb in (model.learn, model.forget):
+    many = batch({5: 40})  # the bad one comes in the second batch
+    for verb, (images, labels) in ((model.learn, many), (model.sync, many), (model.forget, FIRST)):
         with pytest.raises(BadImageError, match="no such file"):
             verb([*images, tmp_path / "none.jpg"], [*labels, "x"], strict=True)
         assert_unchanged(model, before)
@@ -670,7 +655,7 @@ def test_forgetting_equals_never_having_learned(nano, kind):
     model.learn(*SECOND)
     done = model.forget(*SECOND)
     never.learn(*FIRST)
-    assert done.counts == {name(0): 3, name(2): 7}
+    assert done == BatchReport(forgotten={name(0): 3, name(2): 7})
     assert_same_sums(model, never)
     assert model.classes_ == [name(0), name(1)]
     if kind is not LayUP:  # λ, which is kept, was found on other images
@@ -723,14 +708,15 @@ def test_forgetting_deletes_cached_features_of_all_backbones(nano, make):
 @pytest.mark.parametrize(
     ("unknown", "why"),
     [
-        (batch({7: 2}), "never learned"),
-        ((FIRST[0][:1] * 7, [name(0)] * 7), "only 6 were learned"),
-        ((digits(0, 3, start=90), [name(0)] * 3), "not what was learned"),
-        ((digits(1, 5), [name(0)] * 5), "not what was learned"),
+        (batch({7: 2}), r"it was never learned\. Nothing was forgotten\. The same holds for 1 others"),
+        ((FIRST[0] + digits(0, 1, start=90), [*FIRST[1], name(0)]), "never learned. Nothing was forgotten.$"),
+        ((digits(0, 3, start=90), [name(0)] * 3), "never learned"),
+        ((digits(1, 5), [name(0)] * 5), "it was learned as 'digit 1', not 'digit 0'"),
+        ((FIRST[0], None), "never learned"),
     ],
 )
 def test_forgetting_what_was_not_learned_is_refused(make, unknown, why):
-    model = make(FIRST)
+    model = make(FIRST if unknown[1] else SECOND)
     cached = FeatureCache().stats().entries
     before = snapshot(model)
     with pytest.raises(ForgetError, match=why):
@@ -754,7 +740,7 @@ def test_merged_equals_joint_in_either_order(nano, kind):
     one, other = taught(FIRST).merge(taught(SECOND)), taught(SECOND).merge(taught(FIRST))
     for merged in (one, other):
         assert_same_sums(merged, joint)
-        assert len(merged.batches) == 2
+        assert [entry.action for entry in merged.log] == ["learn", "learn", "merge"]
     np.testing.assert_allclose(one.scores(TEST[0]), other.scores(TEST[0]), atol=1e-9)
     if kind is LayUP:
         assert one.lambda_ == other.lambda_ == taught(FIRST).lambda_  # that of the eleven images
@@ -821,20 +807,28 @@ def family(make, tmp_path):
     make(FIRST).save(tmp_path / "base.layup")
     base, left, right = (load(tmp_path / "base.layup") for _ in range(3))
     left.learn(*SECOND)
-    right.learn(*batch({8: 4, 1: 2}, start=40))
+    right.learn(*THIRD)
     return base, left, right
 
 
-def test_shared_batches_do_not_count_twice(make, family):
+@pytest.mark.parametrize("cache", [True, False])
+@pytest.mark.parametrize("with_base", [True, False])
+def test_shared_photos_count_once(make, family, cache, with_base):
+    """Their features come from the cache, or their sums from the base."""
     base, left, right = family
     before = snapshot(left)
-    with pytest.raises(MismatchError, match=r"share 1 of their batches.*base"):
-        left.merge(right)
-    assert_unchanged(left, before)
-    each_once = make(FIRST, SECOND, batch({8: 4, 1: 2}, start=40))
-    left.merge(right, base)
+    left.reading["cache"] = cache
+    if not (cache or with_base):
+        with pytest.raises(MismatchError, match=r"share 11 photos.*of 11 are not in the cache.*base"):
+            left.merge(right)
+        assert_unchanged(left, before)
+        return
+    left.merge(right, base if with_base else None)
+    each_once = make(FIRST, SECOND, THIRD)
     assert_same_sums(left, each_once)
-    assert len(left.batches) == len(set(left.batches)) == 3
+    assert [entry.action for entry in left.log] == ["learn", "learn", "learn", "merge"]
+    assert len({entry.id for entry in left.log}) == 4
+    assert_same_photos(left, each_once)
     np.testing.assert_allclose(left.scores(TEST[0]), each_once.scores(TEST[0]), atol=1e-4)
 
 
@@ -851,63 +845,71 @@ def test_three_models_of_one_base(make, family, tmp_path):
     third = load(tmp_path / "base.layup")
     third.learn(*batch({5: 3}))
     left.merge(right, base).merge(third, base)
-    assert_same_sums(left, make(FIRST, SECOND, batch({8: 4, 1: 2}, start=40), batch({5: 3})))
+    assert_same_sums(left, make(FIRST, SECOND, THIRD, batch({5: 3})))
 
 
-def test_a_wrong_base_is_refused(make, family):
+def test_a_base_is_compared_photo_by_photo(make, family):
+    """Whatever batches its photos came in; but each of them must be in both models."""
     base, left, right = family
     before = snapshot(left)
-    for wrong in (make(SECOND), left, right):
-        with pytest.raises(MismatchError, match=r"base must hold exactly the \d+ batches that both"):
-            left.merge(right, wrong)
-        assert_unchanged(left, before)
-    stranger = make(batch({8: 2}))
-    with pytest.raises(MismatchError, match="exactly the 0 batches"):
-        left.merge(stranger, base)
+    more = make(FIRST, batch({5: 3}))
+    with pytest.raises(MismatchError, match=r"both models have learned.* 3 of its photos are not in both.*without a base"):
+        left.merge(right, more)
     assert_unchanged(left, before)
+    again = make((FIRST[0][:3][::-1], FIRST[1][:3][::-1]), (FIRST[0][3:], FIRST[1][3:]))
+    assert not {entry.id for entry in again.log} & {entry.id for entry in base.log}
+    each_once = make(FIRST, SECOND, THIRD)
+    assert_same_sums(left.merge(right, again), each_once)
+    assert_same_photos(left, each_once)
 
 
-def test_the_same_batch_is_known_again_on_another_machine(make, family):
-    """Batches are known by their images and labels, in any order: so a base can be made again."""
-    base, left, right = family
-    again = make((FIRST[0][::-1], FIRST[1][::-1]))
-    assert again.batches == base.batches
-    with pytest.raises(MismatchError, match="share 1 of their batches"):
-        make(FIRST).merge(again)
-    assert_same_sums(left.merge(right, again), make(FIRST, SECOND, batch({8: 4, 1: 2}, start=40)))
+def test_a_base_with_other_labels_is_another_base(make, family):
+    _, left, right = family
     relabelled = make((FIRST[0], [*FIRST[1][:-1], "other"]))
-    assert relabelled.batches != base.batches
+    with pytest.raises(MismatchError, match="1 of its photos are not in both"):
+        left.merge(right, relabelled)
 
 
-def test_a_batch_learned_twice_is_two_batches(make):
-    twice, once = make(FIRST, FIRST), make(FIRST)
-    assert twice.batches == once.batches * 2
+def test_photos_that_count_twice_on_purpose_do_so_after_a_merge(make):
+    twice, once = make(FIRST), make(FIRST)
+    assert twice.learn(*FIRST, again=True).learned == once.counts_
     other = make(FIRST, SECOND)
-    assert_same_sums(twice.merge(other, once), make(FIRST, FIRST, SECOND))
-    assert len(twice.batches) == 3
+    merged = twice.merge(other, once)
+    assert merged.counts_ == {name(0): 15, name(1): 10, name(2): 7}
+    expected = make(FIRST, SECOND)
+    expected.learn(*FIRST, again=True)
+    assert_same_sums(merged, expected)
+    assert_same_photos(merged, expected)
 
 
-def test_both_forgot_the_same_images(make, family):
-    """In one batch: then a base that forgot them too can be used; in different ones: no base can."""
+def test_both_forgot_the_same_photos(make, family):
+    """Then the base must have forgotten them too; or none is used."""
     base, left, right = family
     gone = FIRST[0][:2], FIRST[1][:2]
     for model in (left, right):
         model.forget(*gone)
-    with pytest.raises(MismatchError, match="base must hold exactly"):
+    before = snapshot(left)
+    with pytest.raises(MismatchError, match=r"base has 2 photos .*forget.*without the base"):
         left.merge(right, base)
+    assert_unchanged(left, before)
     base.forget(*gone)
     rest = (FIRST[0][2:], FIRST[1][2:])
-    assert_same_sums(left.merge(right, base), make(rest, SECOND, batch({8: 4, 1: 2}, start=40)))
+    each_once = make(rest, SECOND, THIRD)
+    assert_same_sums(left.merge(right, base), each_once)
+    assert_same_photos(left, each_once)
 
 
-def test_overlapping_forgettings_cannot_be_merged(make):
-    base, left, right = make(FIRST), make(FIRST), make(FIRST)
+def test_overlapping_forgettings_are_merged_without_a_base(make, tmp_path):
+    make(FIRST).save(tmp_path / "base.layup")
+    base, left, right = (load(tmp_path / "base.layup") for _ in range(3))
     left.forget(FIRST[0][:6], FIRST[1][:6])
     right.forget(FIRST[0][:5], FIRST[1][:5])
     before = snapshot(left)
-    with pytest.raises(MismatchError, match="Merge first, then forget"):
+    with pytest.raises(MismatchError, match="without the base"):
         left.merge(right, base)
     assert_unchanged(left, before)
+    LayUP(left.backbone_, K).extractor_.extract(FIRST[0])  # forgetting has emptied the cache
+    assert_same_sums(left.merge(right), make((FIRST[0][5:], FIRST[1][5:])))
 
 
 def test_misspelt_options_are_refused():
@@ -915,19 +917,21 @@ def test_misspelt_options_are_refused():
         LayUP("vit-nano", lamda="gcv")
 
 
-def test_a_forgetting_counts_as_a_batch(make, family):
-    """What one side has forgotten stays forgotten."""
+def test_what_one_side_has_forgotten_stays_forgotten_with_a_base(make, family):
     base, left, right = family
     left.forget(FIRST[0][:2], FIRST[1][:2])
     left.merge(right, base)
     rest = (FIRST[0][2:], FIRST[1][2:])
-    assert_same_sums(left, make(rest, SECOND, batch({8: 4, 1: 2}, start=40)))
+    assert_same_sums(left, make(rest, SECOND, THIRD))
+    assert_same_photos(left, make(rest, SECOND, THIRD))
 
 
-def test_a_model_cannot_be_merged_with_itself(make):
+def test_merging_a_model_with_itself_changes_nothing(make):
     model = make(FIRST)
-    with pytest.raises(MismatchError, match="count twice"):
-        model.merge(model)
+    before = photos_of(model)
+    assert_same_sums(model.merge(model), make(FIRST))
+    assert photos_of(model) == before
+    assert [entry.action for entry in model.log] == ["learn"]
 
 
 # Files
@@ -1103,7 +1107,8 @@ def test_what_a_file_says(make, tmp_path, nano):
         "engine": "eager",
     }
     assert header["features"] == {"kind": "last layers", "k": 2}
-    assert header["classifier"] == {"kind": "ridge", "lam": 1.0, "balance": True, "precision": "float64"}
+    made_with = {"kind": "ridge", "lam": 1.0, "balance": True, "precision": "float64", "grid": "wide"}
+    assert header["classifier"] == made_with
     assert header["chosen"] == {"lambda": 1.0}
     assert header["labels"] == [name(0), name(1)]
     assert header["counts"] == [6, 5]
@@ -1279,12 +1284,12 @@ def test_a_tuned_file_is_saved_and_merged_without_a_network(make, tmp_path, monk
     first.save(tmp_path / "a.layup")
     second.save(tmp_path / "b.layup")
     monkeypatch.setattr(layup.model.network, "load_backbone", None)
-    merged = load(tmp_path / "a.layup")
-    with pytest.raises(MismatchError, match="share 1 of their batches"):
-        merged.merge(load(tmp_path / "b.layup"))
+    merged = load(tmp_path / "a.layup").merge(load(tmp_path / "b.layup"))
     merged.save(tmp_path / "c.layup")
     monkeypatch.undo()
-    np.testing.assert_array_equal(load(tmp_path / "c.layup").scores(TEST[0]), first.scores(TEST[0]))
+    first.learn(*SECOND)
+    assert_same_sums(load(tmp_path / "c.layup"), first)
+    np.testing.assert_allclose(load(tmp_path / "c.layup").scores(TEST[0]), first.scores(TEST[0]), atol=1e-5)
 
 
 def test_models_tuned_differently_cannot_be_merged(make):
@@ -1334,7 +1339,7 @@ def test_unknown_adapters_are_refused_at_once():
 
 
 def test_settings_that_cannot_be_are_refused_before_tuning(nano, monkeypatch):
-    monkeypatch.setattr(layup.model.network, "adapt", None)
+    monkeypatch.setattr(layup.model.network.Network, "adapt", None)
     for settings in ({"k": 99}, {"lam": "serch"}, {"lam": -1.0}):
         with pytest.raises(InputError):
             LayUP(nano, adapter=BRIEF, **settings).learn(*FIRST)
@@ -1375,13 +1380,13 @@ def test_a_batch_that_would_not_fit_is_refused_before_an_image_is_read(nano, set
     model = LayUP(nano, k=12, lam="search", **settings)
     with pytest.raises(
         NotEnoughMemoryError,
-        match=r"This batch would take about .* What would fit: k = 9, or precision = float32",
+        match=r"This batch would take about .* What would fit: k = 8",
     ) as caught:
         model.learn(Unread(5000), ["a", "b"] * 2500)
     assert "lam" not in str(caught.value)  # which would not be enough
-    assert (model.classes_, model.batches) == ([], [])
+    assert (model.classes_, model.log) == ([], [])
     with pytest.raises(AssertionError, match="an image was read"):
-        LayUP(nano, k=9, lam="search").learn(Unread(5000), ["a", "b"] * 2500)
+        LayUP(nano, k=8, lam="search").learn(Unread(5000), ["a", "b"] * 2500)
 
 
 def test_what_cannot_be_chosen_is_not_advised(nano, monkeypatch):

@@ -156,4 +156,6 @@ def test_merging_beside_learning_in_both_directions(tmp_path: Path) -> None:
     )
     assert one.statistics_.total == 3 * 30
     for model in (one, *(taker for part in takers for taker in part)):
-        assert model.statistics_.total == 3 * len(model.batches)  # all of a batch, or nothing
+        learned = [sum(entry.learned.values()) for entry in model.log if entry.action == "learn"]
+        assert {*learned} == {3}
+        assert model.statistics_.total == len(model.photos) == sum(learned)  # all of a batch, or nothing

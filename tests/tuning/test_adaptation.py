@@ -735,7 +735,7 @@ def test_a_model_whose_first_session_diverged_has_learned_nothing(backbone):
     model = LayUP(backbone, lam=1.0, adapter=quick(learning_rate=1e30), cache=False)
     with pytest.raises(DivergedError):
         model.learn(IMAGES, LABELS)
-    assert (model.counts_, model.batches, model.network.adapted) == ({}, [], False)
+    assert (model.counts_, model.log, model.network.adapted) == ({}, [], False)
 
 
 @pytest.mark.parametrize("patience", [4, None])

@@ -7,7 +7,6 @@ from typing import Any
 
 from torch import Tensor, nn
 
-import layup.compat  # noqa: F401  # first, for all modules here: timm imports torchvision
 from layup.adapters.adapted import AdaptedBackbone
 from layup.adapters.adapter import Adapter
 from layup.adapters.adaptformer import AdaptFormer

@@ -7,14 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from timm.models.eva import EvaBlock, EvaBlockPostNorm
-from timm.models.vision_transformer import (
-    Block,
-    DiffParallelScalingBlock,
-    ParallelScalingBlock,
-    ParallelThingsBlock,
-    ResPostBlock,
-)
 from torch import Tensor, nn
 
 from layup.adapters.adapter import Adapter, replace_module, require_positive
@@ -90,6 +82,15 @@ def _mlp_branch(block: Any, name: str) -> tuple[str, nn.Module]:
 
     Norms and scales move from the block into that module, unchanged.
     """
+    from timm.models.eva import EvaBlock, EvaBlockPostNorm  # here, because importing timm takes seconds
+    from timm.models.vision_transformer import (
+        Block,
+        DiffParallelScalingBlock,
+        ParallelScalingBlock,
+        ParallelThingsBlock,
+        ResPostBlock,
+    )
+
     if isinstance(block, Block):
         branch = nn.Sequential(block.norm2, block.mlp, block.ls2)
         block.norm2, block.ls2 = nn.Identity(), nn.Identity()

@@ -4,27 +4,33 @@ from __future__ import annotations
 
 from typing import Any
 
-from timm.models.beit import Beit
-from timm.models.eva import Eva
-from timm.models.vision_transformer import VisionTransformer
 from torch import nn
 
 from layup.errors import InputError
+
+BEIT = "timm.models.beit.Beit"
+TRANSFORMERS = {"timm.models.vision_transformer.VisionTransformer", "timm.models.eva.Eva", BEIT}
+"""By name, because importing timm takes seconds, and a network that has no part of it does not need it."""
+
+
+def _kinds(network: nn.Module) -> set[str]:
+    """The full names of the classes that this is an instance of."""
+    return {f"{each.__module__}.{each.__qualname__}" for each in type(network).__mro__}
 
 
 def is_transformer(network: nn.Module) -> bool:
     """Whether this is one of timm's plain vision transformers: equal blocks of tokens, one after another.
 
-    >>> import timm
+    >>> import layup.compat, timm
     >>> is_transformer(timm.create_model("test_vit")), is_transformer(timm.create_model("test_resnet"))
     (True, False)
     """
-    return isinstance(network, VisionTransformer | Eva | Beit)
+    return not _kinds(network).isdisjoint(TRANSFORMERS)
 
 
 def has_reachable_mlps(network: nn.Module) -> bool:
     """Whether it is one whose MLPs can be wrapped: BEiT's blocks scale theirs themselves."""
-    return is_transformer(network) and not isinstance(network, Beit)
+    return is_transformer(network) and BEIT not in _kinds(network)
 
 
 def blocks_of(network: nn.Module, adapter: str) -> list[tuple[str, Any]]:

@@ -4,13 +4,20 @@ from .blocks import (
     DepthsClassifier as DepthsClassifier,
     LayersClassifier as LayersClassifier,
 )
+from .class_roots import ROOTS as ROOTS, ClassRoots as ClassRoots, root_values as root_values
 from .classifier import (
     DiscriminantClassifier as DiscriminantClassifier,
     HeldOutRidgeClassifier as HeldOutRidgeClassifier,
     NearestMeanClassifier as NearestMeanClassifier,
     RidgeClassifier as RidgeClassifier,
     SumsClassifier as SumsClassifier,
-    require_rule as require_rule,
+)
+from .estimator import clone as clone
+from .expectation import (
+    Expected as Expected,
+    Tally as Tally,
+    held_out_tally as held_out_tally,
+    wilson as wilson,
 )
 from .forecasts import (
     forecast_class_sums as forecast_class_sums,
@@ -25,7 +32,7 @@ from .lambda_search import (
     LAMBDAS as LAMBDAS,
     search_lambda as search_lambda,
 )
-from .parameters import KINDS as KINDS, RidgeOptions as RidgeOptions
+from .parameters import KINDS as KINDS, RidgeOptions as RidgeOptions, require_rule as require_rule
 from .ridge import (
     FIRST_LAMBDA as FIRST_LAMBDA,
     Spectrum as Spectrum,

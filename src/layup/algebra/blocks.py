@@ -88,7 +88,9 @@ class BlocksClassifier(LambdaClassifier):
         self, x: NDArray[Any], labels: NDArray[Any], batch: GramStatistics
     ) -> tuple[dict[str, float], dict[str, Floats]]:
         sums, blocks = self.statistics_, self.blocks
-        found = search_blocks(sums, x, labels, blocks, balance=self.balance, batch=batch)
+        found = search_blocks(
+            sums, x, labels, blocks, balance=self.balance, batch=batch, widen=self.grid == "wide"
+        )
         lambdas = {block: search.best for block, search in found.items()}
         weights = {block: search.weights for block, search in found.items() if search.weights is not None}
         return lambdas, weights
@@ -116,6 +118,7 @@ class DepthsClassifier(BlocksClassifier):
     """One ridge classifier for each of several numbers of last layers, with predictions for each."""
 
     kind = "ridge per depth"
+    several = True
 
     def __init__(
         self,
@@ -124,8 +127,9 @@ class DepthsClassifier(BlocksClassifier):
         *,
         balance: bool = False,
         precision: str = "float64",
+        grid: str = "wide",
     ) -> None:
-        super().__init__(lam, balance=balance, precision=precision)
+        super().__init__(lam, balance=balance, precision=precision, grid=grid)
         self.depths = depths
 
     @property

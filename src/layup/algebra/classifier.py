@@ -11,15 +11,13 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.metrics.pairwise import cosine_similarity, euclidean_distances
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from layup.algebra import held_out_search, lambda_search
+from layup.algebra.estimator import Estimator, clone
+from layup.algebra.folds import Folds, chunks
 from layup.algebra.held_out_search import search_lambda_by_error
-from layup.algebra.lambda_search import search_lambda
-from layup.algebra.parameters import KINDS, LAMBDA_RULES, METRICS
+from layup.algebra.lambda_search import right_without_fold, search_lambda
+from layup.algebra.parameters import GRIDS, KINDS, METRICS, require_number, require_rule
 from layup.algebra.recursive import RecursiveLeastSquares
 from layup.algebra.ridge import FIRST_LAMBDA, Solution, eigenpairs
 from layup.algebra.statistics import (
@@ -34,17 +32,26 @@ from layup.errors import InputError
 from layup.registry import unknown_name
 from layup.schema import TRUTH, Rule
 
+MANY_FOLDS = 50
+"""So many folds cost little more than one. A fold then has at most one of 50 samples of a class."""
 FEW = 64
 """The largest batch (in samples) that is followed recursively: for more samples, one solve costs no more."""
 TURNS = 2
 """How often a few samples must have outdated a solution before starting the recursion pays off."""
 
 
-class SumsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Base of the classifiers made of sums: `fit` is one `partial_fit`; only seen classes are predicted."""
+class SumsClassifier(Estimator):
+    """Base of the classifiers made of sums: `fit` is one `partial_fit`; only seen classes are predicted.
+
+    Inputs are checked by scikit-learn, which is imported when it is needed: `scores_of` does not.
+    """
 
     kind: ClassVar[str]
     """Its entry in `KINDS`, and what a file calls it."""
+    several: ClassVar[bool] = False
+    """Whether it predicts several labels per sample, one per block, and so cannot `predict` one."""
+    folds: ClassVar[int] = 4
+    """How many folds are held out to say how good it is, where each costs a solve."""
     statistics_: Any
     declared_: list[Any]
 
@@ -57,7 +64,9 @@ class SumsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: Sequence[Any] | None = None) -> Self:
         """Learn one more batch. New labels may come at any time; `classes` may declare some in advance."""
         first = not hasattr(self, "statistics_")
-        x, labels = validate_data(self, X, y, reset=first)
+        x, labels = self._validated(X, y, reset=first)
+        from sklearn.utils.multiclass import check_classification_targets
+
         with warnings.catch_warnings():  # many classes of one or two images are not a regression
             warnings.simplefilter("ignore", UserWarning)
             check_classification_targets(labels)
@@ -83,8 +92,8 @@ class SumsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def revert(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Un-learn samples, as if they had never been learned. λ stays as it is."""
-        check_is_fitted(self)
-        self.statistics_.revert(*validate_data(self, X, y, reset=False))
+        x, labels = self._validated(X, y)
+        self.statistics_.revert(x, labels)
         self.adopt(self.statistics_)
         return self
 
@@ -123,6 +132,28 @@ class SumsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise InputError(f"These sums are kept in {self.statistics_.precision}: that cannot be changed.")
         changed._go_on_from(self)
         return changed
+
+    def with_sums(self, statistics: Any) -> Self:
+        """A classifier of the same parameters that continues from other sums, with the λ chosen for these.
+
+        By the rule "gcv", λ is a function of the sums and follows them.
+        """
+        return self.from_state(self.state()[0], statistics)
+
+    def right_without_fold(self, x: NDArray[Any], labels: NDArray[Any], folds: Folds) -> NDArray[np.bool_]:
+        """Which samples, of those that were learned, are predicted right without the fold that they are in.
+
+        Costs a solve per fold. Samples in no fold are not predicted.
+        """
+        right = np.zeros(len(labels), bool)
+        for rows in folds:
+            fold = self.statistics_.empty()
+            for chunk in chunks(rows):
+                fold.update(x[chunk], labels[chunk])
+            rest = self.with_sums(self.statistics_.without(fold))
+            for chunk in chunks(rows):
+                right[chunk] = rest.predict(x[chunk]) == labels[chunk]
+        return right
 
     def _go_on_from(self, other: Self) -> None:
         self.adopt(other.statistics_)
@@ -179,8 +210,10 @@ class SumsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def scores(self, X: ArrayLike) -> Floats:
         """One column per class of `classes_`, also for two classes; −∞ for a class not seen yet."""
-        check_is_fitted(self)
-        x = validate_data(self, X, reset=False)
+        return self.scores_of(self._validated(X))
+
+    def scores_of(self, x: NDArray[Any]) -> Floats:
+        """The scores of finite features of the right width, which are not checked again."""
         if not self.statistics_.labels:
             raise InputError("Cannot predict: no class was learned, or all classes were forgotten.")
         require_summable(x, self.statistics_.precision)
@@ -198,6 +231,14 @@ class SumsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """The label with the highest score; the first in sorted order if scores are equal."""
         best = self.scores(X).argmax(axis=1)
         return np.asarray(self.classes_[best])
+
+    def _validated(self, *samples: ArrayLike, reset: bool = False) -> Any:
+        """Features, and labels if given, as arrays; `reset` is for the first batch, which says what fits."""
+        from sklearn.utils.validation import check_is_fitted, validate_data
+
+        if not reset:
+            check_is_fitted(self)
+        return validate_data(self, *samples, reset=reset)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "statistics_")
@@ -225,14 +266,20 @@ class SumsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 
 class LambdaClassifier(SumsClassifier):
-    """What classifiers share that solve G with a λ: how it is chosen, `balance` and `precision`."""
+    """What classifiers share that solve G with a λ: how it is chosen, `balance`, `precision` and `grid`."""
 
     def __init__(
-        self, lam: float | str = "search", *, balance: bool = False, precision: str = "float64"
+        self,
+        lam: float | str = "search",
+        *,
+        balance: bool = False,
+        precision: str = "float64",
+        grid: str = "wide",
     ) -> None:
         self.lam = lam
         self.balance = balance
         self.precision = precision
+        self.grid = grid
 
     @property
     def needs_samples(self) -> bool:
@@ -251,6 +298,8 @@ class LambdaClassifier(SumsClassifier):
         """Refuse impossible parameters."""
         require_rule(self.lam)
         require_precision(self.precision)
+        if self.grid not in GRIDS:
+            raise unknown_name("grid of λ", self.grid, GRIDS)
 
 
 class RidgeClassifier(LambdaClassifier):
@@ -263,6 +312,8 @@ class RidgeClassifier(LambdaClassifier):
         balance: solve as if all classes had equally many samples, from the same sums.
         precision: of new sums and of solving with them. "float32" is there to compare with other code: it
             halves the memory, and ruins predictions where λ is small and samples are fewer than dimensions.
+        grid: which values of λ are searched: "paper", its sixteen; or "wide", these and more beyond the best
+            of them, where they end, or lie far apart (`search_lambda`).
 
     Learning costs d² operations per sample, and about two solves per batch where λ is searched, see
     `search_lambda`; the first prediction after a batch costs one solve (d³/3; about 9 d³ with "gcv"). Where
@@ -277,6 +328,7 @@ class RidgeClassifier(LambdaClassifier):
     """
 
     kind = "ridge"
+    folds = MANY_FOLDS
     solution_: Solution
     recursive_: RecursiveLeastSquares | None
     turns_: int
@@ -317,6 +369,14 @@ class RidgeClassifier(LambdaClassifier):
         self.recursive_ = None
         self.turns_ = 0
 
+    def right_without_fold(self, x: NDArray[Any], labels: NDArray[Any], folds: Folds) -> NDArray[np.bool_]:
+        """As in the base class, with the λ in force; for small folds, all from one factorisation."""
+        lam, sums = self.lambda_, self.statistics_
+        small = max(map(len, folds), default=0) <= lambda_search.LARGE_FOLD * sums.dim
+        if folds and small and lam and sums.precision == "float64":
+            return right_without_fold(sums, x, labels, folds, lam, self.balance)
+        return super(RidgeClassifier, self.with_parameters(lam=lam)).right_without_fold(x, labels, folds)
+
     def adopt_merged(self, statistics: GramStatistics, other: Self) -> None:
         """Continue from sums that include another's. Of two searched λ, that of more samples is kept."""
         searched = [(one.statistics_.total, one.lambda_) for one in (self, other) if one.needs_samples]
@@ -340,7 +400,9 @@ class RidgeClassifier(LambdaClassifier):
         self, x: NDArray[Any], labels: NDArray[Any], batch: GramStatistics
     ) -> tuple[float, Floats | None] | None:
         """λ for a batch that is about to be learned, if it can be searched on it; with W, if known."""
-        found = search_lambda(self.statistics_, x, labels, balance=self.balance, batch=batch)
+        found = search_lambda(
+            self.statistics_, x, labels, balance=self.balance, batch=batch, widen=self.grid == "wide"
+        )
         return None if found is None else (found.best, found.weights)
 
     def _score(self, x: Floats) -> Floats:
@@ -405,21 +467,6 @@ def _plain(value: Any, allowed: Rule) -> Any:
     return float(value) if isinstance(value, Real) else value
 
 
-def require_rule(lam: float | str) -> None:
-    """Refuse what is not a way to choose λ."""
-    if isinstance(lam, str):
-        if lam not in LAMBDA_RULES:
-            raise unknown_name("rule for λ", lam, [*LAMBDA_RULES, "a number ≥ 0"])
-    else:
-        require_number(lam, "a number ≥ 0, 'search' or 'gcv'")
-
-
-def require_number(lam: float, allowed: str = "a number ≥ 0") -> None:
-    """Refuse what is not a λ; `allowed` says what is."""
-    if not (isinstance(lam, Real) and 0 <= lam < np.inf):
-        raise InputError(f"λ = {lam} cannot be used: give {allowed}.")
-
-
 class NearestMeanClassifier(SumsClassifier):
     """NMC: the class whose mean feature vector is nearest, by cosine or Euclidean distance (eq. 2).
 
@@ -431,6 +478,7 @@ class NearestMeanClassifier(SumsClassifier):
     """
 
     kind = "nearest mean"
+    folds = MANY_FOLDS
 
     def __init__(self, metric: str = "cosine") -> None:
         self.metric = metric
@@ -440,6 +488,8 @@ class NearestMeanClassifier(SumsClassifier):
         require_metric(self.metric)
 
     def _score(self, x: Floats) -> Floats:
+        from sklearn.metrics.pairwise import cosine_similarity, euclidean_distances
+
         means: Floats = self.statistics_.prototypes / self.statistics_.counts[:, None]
         if self.metric == "cosine":
             return np.asarray(cosine_similarity(x, means))

@@ -22,36 +22,36 @@ Folds of more than a third of d samples cost more this way than one factorisatio
 separately: each has its own sums, and its samples are read in chunks, so that batches of any size fit in
 memory.
 
+A search may go on beyond its grid (`widen`): every further λ costs the same again, and nothing is factorised
+again. All is kept that makes the accuracy of any λ: a `_Whole`, or the `_Apart` of large folds.
+
 Balanced classes change G and c with every fold, but only along the means of the classes: see
 `ridge.balancing`, which comes after all of this.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
+from math import inf, log10
 from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.model_selection import StratifiedKFold
 from torch import Tensor
 
+from layup.algebra.folds import Folds, chunks, stratified
 from layup.algebra.resolvent import Resolvent
 from layup.algebra.ridge import balancing, square_root
-from layup.algebra.statistics import CHUNK, Floats, GramStatistics, united
+from layup.algebra.statistics import Floats, GramStatistics, united
 from layup.algebra.threads import single_threads
 
 LAMBDAS: tuple[float, ...] = (1e-8, *(10.0 ** (exponent / 2) for exponent in range(-8, 7)))
 """The sixteen values that the paper searches (appendix A.1)."""
-
-Folds: TypeAlias = list[NDArray[np.int64]]
-"""The rows of each."""
 
 FOLDS = 4
 SMALL = 2**22
@@ -67,17 +67,29 @@ LARGE_FOLD = 1 / 3
 
 Then the other three folds still have as many samples as dimensions: three times a third of them.
 """
+STRIDE = 2
+"""How many half decades beyond the best λ are tried together: accuracy often stays the same for one."""
+SAME = 1e-6
+"""Half decades that are nearer to each other are the same: their logarithms are rounded."""
+LARGEST = 10.0
+"""The largest λ beyond a grid, in traces of G: there (G + λI)⁻¹ is I/λ within a tenth, as for any larger."""
 
 
 @dataclass(frozen=True)
 class LambdaSearch:
     """The result of the search: the mean accuracy over folds of every λ, and the winner.
 
-    `weights` are those of the winner, for the history and the batch; None where the search did not make them.
+    It lists no λ that was tried beyond the grid and was not better. `weights` are those of the winner, for
+    the history and the batch; None where the search did not make them.
     """
 
     accuracies: dict[float, Fraction]
     weights: Floats | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def highest(self) -> Fraction:
+        """The highest accuracy."""
+        return max(self.accuracies.values())
 
     @property
     def best(self) -> float:
@@ -92,6 +104,7 @@ def search_lambda(
     *,
     balance: bool = False,
     grid: Sequence[float] = LAMBDAS,
+    widen: bool = False,
     batch: GramStatistics | None = None,
 ) -> LambdaSearch | None:
     """The paper's choice of λ (appendix A.1), on the current batch alone.
@@ -101,20 +114,25 @@ def search_lambda(
     these sums have seen. Accuracies are exact fractions, averaged over folds.
     None if no class of the batch has four samples: it cannot be split.
 
+    `widen`: where the best λ is at an end of the grid, or beside a gap in it, the next half decades are tried
+    too, two at a time, and so on while that makes the accuracy higher. Equal accuracies never widen the grid.
+
     `batch` are the sums of the batch, if known. With n samples in the batch and N in all, costs
     2 m³ + 2 m² n operations for m = d, or N while that is less, and |grid|·(n/4 + C)·m per sample; for large
     batches four times 2 d³, and d² + |grid|·C·d per sample. `search_values` says what memory it takes.
     """
     everything = {"": list(history.layers)}
-    found = search_blocks(history, features, labels, everything, balance=balance, grid=grid, batch=batch)
+    found = search_blocks(
+        history, features, labels, everything, balance=balance, grid=grid, widen=widen, batch=batch
+    )
     return found.get("")
 
 
 def search_values(width: int, classes: int, samples: int, known: int) -> int:
     """How many values the search holds in addition to the sums (of `known` samples) and the samples."""
     fold = samples / FOLDS
-    if fold > LARGE_FOLD * width:  # the sums of every fold, G without one and its factors; W of every λ
-        return 7 * width**2 + 2 * len(LAMBDAS) * classes * width
+    if fold > LARGE_FOLD * width:  # the sums of every fold, G without each, factorised; W of every λ
+        return 9 * width**2 + 2 * len(LAMBDAS) * classes * width
     everything = known + samples
     if everything - fold < width:  # G and its square root; all rows, and two copies; K and what it becomes
         return 2 * width**2 + 2 * everything * width + 3 * everything**2
@@ -129,6 +147,7 @@ def search_blocks(
     *,
     balance: bool = False,
     grid: Sequence[float] = LAMBDAS,
+    widen: bool = False,
     batch: GramStatistics | None = None,
 ) -> dict[str, LambdaSearch]:
     """`search_lambda` for several blocks of layers, by name: each as if it had no other layers.
@@ -139,21 +158,92 @@ def search_blocks(
     """
     if np.unique(labels, return_counts=True)[1].max(initial=0) < FOLDS:
         return {}
-    task = _Task(history, batch, features, labels, _stratified(labels))
+    task = _Task(history, batch, features, labels, stratified(labels, FOLDS))
+    wanted = _Wanted(tuple(grid), widen)
     most = max(map(len, task.folds))
     found: dict[str, LambdaSearch] = {}
     kinds: dict[_Prepare, dict[str, Sequence[str]]] = {_by_kernel: {}, _by_gram: {}}
     for name, layers in blocks.items():
         width = len(history.columns(layers))
         if most > LARGE_FOLD * width:
-            found[name] = LambdaSearch(_accuracies_apart(task.part(layers), balance, grid))
+            found[name] = _Apart.of(task.part(layers), balance).searched(wanted)
         else:
-            few = history.total + len(labels) - most < width
+            few = history.samples + len(labels) - most < width
             kinds[_by_kernel if few else _by_gram][name] = layers
     for prepare, alike in kinds.items():
         for nested in _nests(alike):
-            found |= _searched_together(task, nested, prepare, balance, grid)
+            found |= _searched_together(task, nested, prepare, balance, wanted)
     return {name: found[name] for name in blocks}
+
+
+def right_without_fold(
+    sums: GramStatistics,
+    features: NDArray[Any],
+    labels: NDArray[Any],
+    folds: Folds,
+    lam: float,
+    balance: bool,
+) -> NDArray[np.bool_]:
+    """Which samples, of those that the sums hold, are predicted right by the sums without their fold.
+
+    The same arithmetic as in the search, for one λ > 0 and any folds, none of more than `LARGE_FOLD`; samples
+    in no fold are not predicted. Costs 2 m³ + 2 m² n operations for n samples, and C³ per fold if balanced.
+    """
+    batch = sums.empty()
+    for rows in folds:
+        batch.update(features[rows], labels[rows])
+    task = _Task(sums.without(batch), batch, features, labels, folds)
+    few = sums.samples - max(map(len, folds)) < sums.dim
+    whole = (_by_kernel if few else _by_gram)(task)(slice(None))
+    counts = task.past[0] + task.y.sum(dim=0).to(torch.int64)
+    truths = list(torch.split(task.y, [*map(len, folds)]))
+    right = np.zeros(len(labels), bool)
+    for rows, hits in zip(folds, whole.right([lam], truths, counts, balance), strict=True):
+        right[rows] = hits[0].numpy()
+    return right
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """Which λ to search: a grid, and whether to go on beyond it."""
+
+    grid: tuple[float, ...]
+    widen: bool
+
+    def searched(
+        self, measured: Callable[[Sequence[float]], Iterable[Fraction]], trace: float, rounding: float
+    ) -> LambdaSearch:
+        """The search, given the accuracies of any λ, the trace of G, and ε.
+
+        A further λ counts only if it is better than all before it: nothing is widened by equal accuracies.
+        """
+        found = LambdaSearch(dict(zip(self.grid, measured(self.grid), strict=True)))
+        while self.widen and found.highest < 1:
+            more = next_lambdas(found.accuracies, found.best, rounding * trace, LARGEST * trace)
+            further = dict(zip(more, measured(more), strict=True)) if more else {}
+            if max(further.values(), default=0) <= found.highest:
+                break
+            found = LambdaSearch({**found.accuracies, **further})
+        return found
+
+
+def next_lambdas(tried: Iterable[float], best: float, least: float, most: float) -> list[float]:
+    """The half decades nearest to the best λ, two below and two above it, up to the next that was tried.
+
+    None is below `least` or above `most`.
+
+    >>> next_lambdas([1e-8, 1e-4, 1e-3], best=1e-8, least=1e-12, most=1e4)
+    [1e-09, 3.1622776601683795e-09, 3.162277660168379e-08, 1e-07]
+    >>> next_lambdas([1.0, 10**0.5, 10.0], best=10.0, least=1e-12, most=50.0)
+    [31.622776601683793]
+    """
+    known = [2 * log10(lam) for lam in tried]
+    at = 2 * log10(best)
+    low = max((each for each in known if each < at), default=-inf)
+    high = min((each for each in known if each > at), default=inf)
+    near = range(round(at) - STRIDE, round(at) + STRIDE + 1)
+    free = [10.0 ** (step / 2) for step in near if low + SAME < step < high - SAME and abs(step - at) > SAME]
+    return [lam for lam in free if least <= lam <= most]
 
 
 def _nests(blocks: Mapping[str, Sequence[str]]) -> Iterator[dict[str, Sequence[str]]]:
@@ -227,7 +317,7 @@ def _by_gram(task: _Task) -> Callable[[slice], _Whole]:
 
 def _by_kernel(task: _Task) -> Callable[[slice], _Whole]:
     """By K, for fewer samples; the history takes part as the rows and targets of a square root."""
-    root, targets = square_root(task.history.gram, task.past[1].numpy(), task.history.total)
+    root, targets = square_root(task.history.gram, task.past[1].numpy(), task.history.samples)
     rows, y = torch.cat([torch.from_numpy(root), task.x]), torch.cat([torch.from_numpy(targets), task.y])
     return lambda span: _Whole.of_few(rows[:, span], y, len(task.y))
 
@@ -237,7 +327,7 @@ def _searched_together(
     nested: Mapping[str, Sequence[str]],
     prepare: _Prepare,
     balance: bool,
-    grid: Sequence[float],
+    wanted: _Wanted,
 ) -> dict[str, LambdaSearch]:
     """The searches on a block of a task's layers, which comes first, and on others within it."""
     part = task.part(next(iter(nested.values())))
@@ -245,21 +335,23 @@ def _searched_together(
     truths = list(torch.split(part.y, [*map(len, part.folds)]))
     spans = [part.history.span(layers) for layers in nested.values()]
     with _workers(len(spans), min(part.history.dim, int(counts.sum()))) as mapped:
-        searches = mapped(lambda span: _searched(whole(span), truths, counts, balance, grid), spans)
+        searches = mapped(lambda span: _searched(whole(span), truths, counts, balance, wanted), spans)
         return dict(zip(nested, searches, strict=True))
 
 
 def _searched(
-    whole: _Whole, truths: list[Tensor], counts: Tensor, balance: bool, grid: Sequence[float]
+    whole: _Whole, truths: list[Tensor], counts: Tensor, balance: bool, wanted: _Wanted
 ) -> LambdaSearch:
     """The search by hat matrices of history and batch together."""
     # Many small matrices are faster together; large ones would need too much memory.
     together = max(1, SMALL // max(whole.samples.numel(), 1))
-    accuracies: dict[float, Fraction] = {}
-    for start in range(0, len(grid), together):
-        lams = grid[start : start + together]
-        accuracies |= zip(lams, whole.accuracies(lams, truths, counts, balance), strict=True)
-    found = LambdaSearch(accuracies)
+
+    def measured(lams: Sequence[float]) -> Iterator[Fraction]:
+        for start in range(0, len(lams), together):
+            yield from whole.accuracies(lams[start : start + together], truths, counts, balance)
+
+    rounding = torch.finfo(whole.samples.dtype).eps
+    found = wanted.searched(measured, whole.resolvent.trace, rounding)
     if truths[0].dtype == torch.float32:  # there, weights must come from a plain solve: see `ridge.solve`
         return found
     return replace(found, weights=whole.weights(found.best, counts, balance).numpy())
@@ -295,10 +387,22 @@ class _Whole:
     def accuracies(
         self, lams: Sequence[float], truths: list[Tensor], counts: Tensor, balance: bool
     ) -> list[Fraction]:
-        """The mean accuracy over folds, each predicted by what was learned without it; truths are one-hot."""
+        """The mean accuracy over folds of every λ."""
+        means = [Fraction(0)] * len(lams)
+        for right in self.right(lams, truths, counts, balance):
+            hits, tested = right.sum(dim=1).tolist(), FOLDS * right.shape[1]
+            means = [mean + Fraction(hit, tested) for mean, hit in zip(means, hits, strict=True)]
+        return means
+
+    def right(
+        self, lams: Sequence[float], truths: list[Tensor], counts: Tensor, balance: bool
+    ) -> Iterator[Tensor]:
+        """Of each fold, which samples are predicted right by what was learned without it, λ × samples.
+
+        Truths are one-hot.
+        """
         shifted = self.resolvent.at(lams)
         targets, samples = shifted.whitened(self.targets), shifted.whitened(self.samples)
-        means = [Fraction(0)] * len(lams)
         for fold, truth in zip(torch.split(samples, [*map(len, truths)], dim=2), truths, strict=True):
             own, cross = _inner(fold), fold.mT @ targets
             if self.kernel_of is None:
@@ -315,10 +419,7 @@ class _Whole:
                 without += (cross - own @ truth).mT @ predictions
                 products = self._products(without, shifted.lams, counts - rest)
                 scores = scores @ balancing(products[:, seen][..., seen], rest[seen])
-            right = seen[scores.argmax(dim=2)] == truth.argmax(dim=1)
-            hits = right.sum(dim=1).tolist()
-            means = [mean + Fraction(hit, FOLDS * len(truth)) for mean, hit in zip(means, hits, strict=True)]
-        return means
+            yield seen[scores.argmax(dim=2)] == truth.argmax(dim=1)
 
     def weights(self, lam: float, counts: Tensor, balance: bool) -> Tensor:
         """W of all samples."""
@@ -343,38 +444,69 @@ class _Whole:
         return y.T @ y - torch.diag(left_out) - lams.to(y.dtype)[:, None, None] * inner
 
 
-def _accuracies_apart(task: _Task, balance: bool, grid: Sequence[float]) -> dict[float, Fraction]:
-    """The mean accuracy over folds of every λ, from the sums of each fold."""
-    sums = [task.history.empty() for _ in task.folds]
-    for fold, rows in zip(sums, task.folds, strict=True):
-        for chunk in _chunks(rows):
-            fold.update(task.features[chunk], task.labels[chunk])
-    accuracies = dict.fromkeys(grid, Fraction(0))
-    for fold, rows in zip(sums, task.folds, strict=True):
-        seen = sum((other for other in sums if other is not fold), start=task.history)
-        weights = list(_weights_of(seen, balance, grid))
-        for chunk in _chunks(rows):
-            x, truth = task.features[chunk].astype(seen.precision), task.labels[chunk]
-            for lam, w in zip(grid, weights, strict=True):
-                right = np.array(seen.labels)[(x @ w).argmax(axis=1)] == truth
-                accuracies[lam] += Fraction(int(right.sum()), FOLDS * len(rows))
-    return accuracies
+@dataclass(frozen=True)
+class _Rest:
+    """What a fold is predicted by, ready for any λ: the sums of all else, factorised."""
+
+    rows: NDArray[np.int64]
+    labels: NDArray[Any]
+    counts: Tensor
+    resolvent: Resolvent
+    targets: Tensor
+
+    @classmethod
+    def of(cls, rows: NDArray[np.int64], sums: GramStatistics) -> _Rest:
+        """From the rows of the fold, and the sums without it."""
+        resolvent = Resolvent(torch.from_numpy(sums.gram))
+        targets = resolvent.rotated(torch.from_numpy(sums.prototypes).T)
+        return cls(rows, np.array(sums.labels), torch.from_numpy(sums.counts), resolvent, targets)
+
+    def weights(self, lam: float, balance: bool) -> Floats:
+        """W of the sums."""
+        shifted = self.resolvent.at([lam])
+        targets = shifted.whitened(self.targets)
+        weights = self.resolvent.rotated_back(shifted.solved(targets)[0])
+        return (weights @ balancing(targets[0].T @ targets[0], self.counts) if balance else weights).numpy()
 
 
-def _weights_of(sums: GramStatistics, balance: bool, grid: Sequence[float]) -> Iterator[Floats]:
-    """W of these sums for every λ."""
-    resolvent, counts = Resolvent(torch.from_numpy(sums.gram)), torch.from_numpy(sums.counts)
-    rotated = resolvent.rotated(torch.from_numpy(sums.prototypes).T)
-    for lam in grid:
-        shifted = resolvent.at([lam])
-        targets = shifted.whitened(rotated)
-        weights = resolvent.rotated_back(shifted.solved(targets)[0])
-        yield (weights @ balancing(targets[0].T @ targets[0], counts) if balance else weights).numpy()
+@dataclass(frozen=True)
+class _Apart:
+    """History and batch, ready for any λ: with the sums without each fold."""
 
+    task: _Task
+    balance: bool
+    rests: list[_Rest]
+    trace: float
 
-def _chunks(rows: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
-    """The rows, one chunk at a time."""
-    return (rows[start : start + CHUNK] for start in range(0, len(rows), CHUNK))
+    @classmethod
+    def of(cls, task: _Task, balance: bool) -> _Apart:
+        """Sum and factorise."""
+        sums = [task.history.empty() for _ in task.folds]
+        for fold, rows in zip(sums, task.folds, strict=True):
+            for chunk in chunks(rows):
+                fold.update(task.features[chunk], task.labels[chunk])
+        rests = [
+            _Rest.of(rows, sum((other for other in sums if other is not fold), start=task.history))
+            for fold, rows in zip(sums, task.folds, strict=True)
+        ]
+        return cls(task, balance, rests, task.history.trace + sum(fold.trace for fold in sums))
+
+    def searched(self, wanted: _Wanted) -> LambdaSearch:
+        """The search."""
+        rounding = float(np.finfo(self.task.history.precision).eps)
+        return wanted.searched(self.accuracies, self.trace, rounding)
+
+    def accuracies(self, lams: Sequence[float]) -> list[Fraction]:
+        """The mean accuracy over folds of every λ."""
+        means = [Fraction(0)] * len(lams)
+        for rest in self.rests:
+            weights = [rest.weights(lam, self.balance) for lam in lams]
+            for chunk in chunks(rest.rows):
+                x = self.task.features[chunk].astype(self.task.history.precision)
+                for at, w in enumerate(weights):
+                    right = rest.labels[(x @ w).argmax(axis=1)] == self.task.labels[chunk]
+                    means[at] += Fraction(int(right.sum()), FOLDS * len(rest.rows))
+        return means
 
 
 def _inner(columns: Tensor) -> Tensor:
@@ -407,10 +539,3 @@ def _workers(count: int, side: int) -> Iterator[Callable[..., Iterable[Any]]]:
         return
     with single_threads() as pool:
         yield pool.map
-
-
-def _stratified(labels: NDArray[Any]) -> Folds:
-    """The rows of each fold."""
-    with warnings.catch_warnings():  # many classes of few samples are fine: they miss some folds
-        warnings.simplefilter("ignore", UserWarning)
-        return [test for _, test in StratifiedKFold(FOLDS).split(np.zeros(len(labels)), labels)]

@@ -10,12 +10,17 @@ the commands and the files take it from here.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
+from numbers import Real
 from typing import TypedDict
 
 from layup.algebra.statistics import PRECISIONS, ClassSums, GramStatistics
+from layup.errors import InputError
+from layup.registry import unknown_name
 from layup.schema import AMOUNT, TRUTH, Rule, fields_of, listed, one_of, whole
 
 LAMBDA_RULES = ("search", "gcv")
+GRIDS = ("wide", "paper")
 METRICS = ("cosine", "euclidean")
 
 
@@ -25,17 +30,20 @@ class RidgeOptions(TypedDict, total=False):
     balance: treat classes of different size alike. Changes nothing where sizes are equal.
     precision: of new sums and of solving with them. "float32" is there to compare with other code: it halves
         the memory, and ruins predictions where λ is small and samples are fewer than dimensions.
+    grid: which values of λ are searched. "paper": its sixteen. "wide": these, and on beyond the best of them
+        where the paper's end, or lie far apart.
     """
 
     balance: bool
     precision: str
+    grid: str
 
 
 Parameters = dict[str, Rule]
 
 LAM = one_of(*LAMBDA_RULES) | AMOUNT
 PRECISION = one_of(*PRECISIONS)
-RIDGE: Parameters = {"lam": LAM, "balance": TRUTH, "precision": PRECISION}
+RIDGE: Parameters = {"lam": LAM, "balance": TRUTH, "precision": PRECISION, "grid": one_of(*GRIDS)}
 ONE_LAMBDA: Parameters = {"lambda": AMOUNT.or_none()}
 LAMBDA_PER_BLOCK: Parameters = {"lambdas": fields_of(AMOUNT)}
 SOME_LAYERS: Parameters = {"depths": listed(whole(1))}
@@ -59,3 +67,18 @@ KINDS = {
     "nearest mean": Kind({"metric": one_of(*METRICS)}, {}, ClassSums),
     "discriminant": Kind({"lam": AMOUNT}, {}),
 }
+
+
+def require_rule(lam: float | str) -> None:
+    """Refuse what is not a way to choose λ."""
+    if isinstance(lam, str):
+        if lam not in LAMBDA_RULES:
+            raise unknown_name("rule for λ", lam, [*LAMBDA_RULES, "a number ≥ 0"])
+    else:
+        require_number(lam, "a number ≥ 0, 'search' or 'gcv'")
+
+
+def require_number(lam: float, allowed: str = "a number ≥ 0") -> None:
+    """Refuse what is not a λ; `allowed` says what is."""
+    if not (isinstance(lam, Real) and 0 <= lam < inf):
+        raise InputError(f"λ = {lam} cannot be used: give {allowed}.")

@@ -63,7 +63,7 @@ class RecursiveLeastSquares:
     @classmethod
     def begun(cls, sums: GramStatistics, lam: float) -> RecursiveLeastSquares | None:
         """Start from these sums; None if G + λI is too close to a singular matrix."""
-        factor = well_conditioned_factor(sums.gram, sums.total, lam)
+        factor = well_conditioned_factor(sums.gram, sums.samples, lam)
         return None if factor is None else cls(sums, lam, factor)
 
     def learn(self, x: Floats, labels: NDArray[Any]) -> None:
@@ -147,7 +147,7 @@ class RecursiveLeastSquares:
         self._weights += self._inverse @ residual
         self._products = torch.from_numpy(self.sums.prototypes) @ self._weights
         if self.backward_error() > TOLERANCE:
-            factor = well_conditioned_factor(self.sums.gram, self.sums.total, self.lam)
+            factor = well_conditioned_factor(self.sums.gram, self.sums.samples, self.lam)
             if factor is None:
                 self.sound = False
             else:

@@ -49,8 +49,9 @@ class Resolvent:
     def __init__(self, matrix: Tensor) -> None:
         require_finite(matrix.numpy())
         a = matrix.clone()
+        self.trace = float(a.trace())
         # The trace bounds the norm. The norm itself is a sum of squares, which could overflow.
-        self._rounding = abs(float(a.trace())) * torch.finfo(a.dtype).eps
+        self._rounding = abs(self.trace) * torch.finfo(a.dtype).eps
         self._reflectors: list[tuple[int, Tensor, Tensor]] = []
         self._diagonal: list[Tensor] = []
         self._below: list[Tensor] = []

@@ -22,8 +22,6 @@ from functools import cached_property
 
 import numpy as np
 import torch
-from scipy.linalg import get_lapack_funcs, solve_triangular
-from scipy.optimize import minimize_scalar
 
 from layup.algebra.statistics import Floats, GramStatistics, require_finite
 
@@ -48,6 +46,7 @@ class Spectrum:
     values: Floats  # s, r
     targets: Floats  # A, r × C
     total: int  # N ≥ r
+    labelled: int | None = None  # how many of them have a class, if not all: the others have targets of zero
 
     @classmethod
     def of(cls, gram: Floats, prototypes: Floats, total: int) -> Spectrum:
@@ -91,7 +90,8 @@ class Spectrum:
 
             RSS(λ) = (N − Σ b) + Σ b (λ / (s + λ))²          N − df(λ) = (N − r) + Σ λ / (s + λ)
 
-        where nothing cancels as λ → 0: if N = r, samples can be fitted perfectly, and N − Σ b is zero.
+        where nothing cancels as λ → 0: if N = r, samples can be fitted perfectly, and N − Σ b is zero. Where
+        only some samples are `labelled`, ‖Y‖² is their number.
         """
         shrunk = lam / (self.values + lam)
         residual = self._unexplained + (self._explained * shrunk**2).sum()
@@ -103,6 +103,8 @@ class Spectrum:
         Only where at least a tenth of the samples' degrees of freedom is left: closer to a perfect fit,
         N − df is tiny, and one duplicate photo would decide (its twin predicts it, however small λ is).
         """
+        from scipy.optimize import minimize_scalar  # here, because it is slow to import
+
         top = float(self.values.max())
         low = rounding_floor(self.values, len(self.vectors))
         grid = np.geomspace(low, top, 1 + int(np.ceil(8 * np.log10(top / low))))
@@ -120,7 +122,8 @@ class Spectrum:
     @cached_property
     def _unexplained(self) -> float:
         """N − Σ b, what no λ can fit; exactly zero where it is only rounding."""
-        left = float(self.total - self._explained.sum())
+        targets = self.total if self.labelled is None else self.labelled
+        left = float(targets - self._explained.sum())
         rounding = ROUNDING[self.values.dtype.name] * self.total
         return left if self.total > len(self.values) and left > rounding else 0.0
 
@@ -166,6 +169,8 @@ def square_root(gram: Floats, prototypes: Floats, total: int) -> tuple[Floats, F
     >>> x.tolist(), y.tolist()
     ([[0.0, 3.0]], [[2.0]])
     """
+    from scipy.linalg import get_lapack_funcs, solve_triangular  # here, because it is slow to import
+
     factorise = get_lapack_funcs("pstrf", (gram,))
     factor, pivots, rank, _ = factorise(gram.copy().T, lower=1, overwrite_a=1)  # .T: the order of LAPACK
     rank, pivots = min(rank, total), pivots - 1
@@ -283,15 +288,16 @@ class Solution:
         sums = self.statistics
         if self.lam is not None:
             return self.lam, self._solved_with(self.lam) if self.known is None else self.known
-        spectrum = Spectrum.of(*equations(sums, self.balance), sums.total)
+        spectrum = Spectrum.of(*equations(sums, self.balance), sums.samples)
+        spectrum = replace(spectrum, labelled=sums.total)
         lam = spectrum.best_gcv() if len(spectrum.values) else FIRST_LAMBDA
         return lam, spectrum.weights(lam)
 
     def _solved_with(self, lam: float) -> Floats:
         sums = self.statistics
         if sums.precision == "float32":  # W may be arbitrarily large there, and products with it overflow
-            return solve(*equations(sums, self.balance), sums.total, lam)
-        weights = solve(sums.gram, sums.prototypes, sums.total, lam)
+            return solve(*equations(sums, self.balance), sums.samples, lam)
+        weights = solve(sums.gram, sums.prototypes, sums.samples, lam)
         if self.balance:
             products = torch.from_numpy(sums.prototypes @ weights)
             weights = weights @ balancing(products, torch.from_numpy(sums.counts)).numpy()

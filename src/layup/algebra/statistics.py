@@ -7,16 +7,17 @@ For feature vectors Φ (rows of a matrix) with labels y,
     G   = Σ Φ Φᵀ     over all samples                     (Gram matrix, eq. 7)
 
 `ClassSums` holds c and n, `GramStatistics` adds G. Learning is `update`, un-learning is `revert`,
-merging two models is `+`, subtracting a shared part is `−`; none of them needs earlier samples again, and
-their order does not matter (up to rounding). Nothing here knows about images, λ or file formats.
+merging two models is `+`, subtracting a shared part is `−`, naming and dropping classes is `renamed` and
+`without_class`; none of them needs earlier samples again, and their order does not matter (up to rounding).
+Nothing here knows about images, λ or file formats.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Self, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -32,6 +33,7 @@ Floats: TypeAlias = NDArray[np.floating[Any]]
 Samples: TypeAlias = tuple[Floats, NDArray[Any]]
 """Feature vectors, n × d, and their n labels."""
 Label: TypeAlias = Hashable
+T = TypeVar("T")
 
 CHUNK = 1024
 """Rows converted to float64 at a time: a batch of any size needs one chunk of extra memory."""
@@ -86,8 +88,9 @@ HEADER: dict[str, schema.Shape] = {
     "layers": [LAYER],
     "labels": schema.Rule("a list of labels of one type, sorted, each once", _is_sorted),
     "counts": [schema.whole(1, MOST)],
+    "leftover?": schema.whole(1, MOST),
 }
-"""The shape of the header of sums."""
+"""The shape of the header of sums; `leftover` is that of `GramStatistics`."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +109,8 @@ class _HeldWithGram(_Held):
 
     triangle: Triangle | None = None
     pending: tuple[Samples, ...] = ()
+    leftover: int = 0
+    """How many samples G holds, with those that wait, beyond those that are counted."""
 
 
 class ClassSums:
@@ -142,6 +147,10 @@ class ClassSums:
         """How many samples each class has."""
         return self._held.counts
 
+    def count_by_label(self) -> dict[Any, int]:
+        """How many samples each class has, by its label."""
+        return dict(zip(self.labels, self.counts.tolist(), strict=True))
+
     @property
     def prototypes(self) -> Floats:
         """The sum of the feature vectors of each class, C × dim, as a new array."""
@@ -177,13 +186,50 @@ class ClassSums:
 
         Raises `ForgetError`, and changes nothing, if a class never had that many samples.
         """
-        mine = dict(zip(self.labels, self.counts.tolist(), strict=True))
-        for label, count in zip(part.labels, part.counts.tolist(), strict=True):
-            if (have := mine.get(label, 0)) < count:
-                learned = f"only {have} were learned" if have else "that class was never learned"
-                images = "1 image" if count == 1 else f"{count} images"
-                raise ForgetError(f"Cannot forget {images} of {label!r}: {learned}.")
+        require_learned(part.count_by_label(), self.count_by_label())
         self._accumulate(part, -1)
+
+    def without(self, part: Self) -> Self:
+        """`−`, for a part that is known to be in these sums: of what `remove` checks, only the counts are.
+
+        Costs one pass over G, where `−` costs d³/3.
+
+        >>> sums, part = ClassSums(1), ClassSums(1)
+        >>> sums.update([[1.0], [2.0]], ["cat", "dog"])
+        >>> part.update([[2.0]], ["dog"])
+        >>> sums.without(part).labels
+        ['cat']
+        """
+        require_learned(part.count_by_label(), self.count_by_label())
+        result = self.empty()
+        result._held = self._combined(part, -1)
+        return result
+
+    def renamed(self, old: Label, new: Label) -> Self:
+        """New sums where the class `old` is called `new`; if there is a class `new`, the two become one.
+
+        What learning with the new label would have given. Raises `ForgetError` if there is no class `old`.
+
+        >>> sums = ClassSums(1)
+        >>> sums.update([[1.0], [2.0], [5.0]], ["cat", "kitten", "dog"])
+        >>> merged = sums.renamed("kitten", "cat")
+        >>> merged.labels, merged.counts.tolist(), merged.prototypes.tolist()
+        (['cat', 'dog'], [2, 1], [[3.0], [5.0]])
+        """
+        sums = moved(self._by_label(), old, new, lambda one, two: (one[0] + two[0], one[1] + two[1]))
+        result = self.empty()
+        result._held = self._renamed(_aligned([*sums], sums))
+        return result
+
+    def without_class(self, label: Label) -> Self:
+        """New sums without a class; `ForgetError` if there is no such class.
+
+        >>> sums = ClassSums(1)
+        >>> sums.update([[1.0], [2.0]], ["cat", "dog"])
+        >>> sums.without_class("cat").labels
+        ['dog']
+        """
+        return self.without(self._only(label))
 
     def empty(self) -> Self:
         """Sums of the same layers and precision that hold nothing."""
@@ -253,9 +299,7 @@ class ClassSums:
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """The sums as a JSON-able header and arrays."""
-        for label in self.labels:
-            if not isinstance(label, str | int | float | bool):
-                raise InputError(f"Cannot save the label {label!r}: labels in files are strings or numbers.")
+        require_writable(self.labels)
         header = {
             "layers": [[name, width] for name, width in self.layers.items()],
             "labels": self.labels,
@@ -266,8 +310,10 @@ class ClassSums:
     @classmethod
     def require_declared(cls, header: Mapping[str, Any], declared: Declarations) -> None:
         """Raise a `ValueError` for a header, and declared arrays, that `state` cannot have returned."""
-        for name, rule in HEADER.items():
-            schema.require(header.get(name), rule, name)
+        for field_name, rule in HEADER.items():
+            name = field_name.removesuffix("?")
+            if name == field_name or name in header:
+                schema.require(header.get(name), rule, name)
         layers, labels = dict(header["layers"]), header["labels"]
         if len(layers) != len(header["layers"]):
             raise ValueError("two of its layers have the same name")
@@ -308,22 +354,17 @@ class ClassSums:
         """The shapes of these arrays."""
         return {"prototypes": (classes, dim)}
 
-    # Private: `_sums_of`, `_combined` and `_take` are what a richer kind of sums extends.
+    # Private: `_sums_of`, `_combined`, `_renamed` and `_take` are what a richer kind of sums extends.
 
     def _sums_of(self, x: Floats, y: NDArray[Any]) -> Self:
         """The sums of one chunk."""
         sums = self.empty()
-        try:
-            names, index = np.unique(y, return_inverse=True)
-        except TypeError:
-            raise InputError(
-                f"Labels of one batch must be of one type, not a mix: {y.tolist()[:4]}."
-            ) from None
+        names, index = distinct(y)
         order = np.argsort(index, kind="stable")
         counts = np.bincount(index)
         rows = np.add.reduceat(x[order], np.cumsum([0, *counts[:-1]]), axis=0)
         apart = [row.copy() for row in rows]  # so that keeping one does not keep the others in memory
-        sums._held = replace(sums._held, labels=names.tolist(), counts=counts, rows=apart)
+        sums._held = replace(sums._held, labels=names, counts=counts, rows=apart)
         return sums
 
     def _accumulate(self, other: Self, sign: int) -> None:
@@ -347,13 +388,28 @@ class ClassSums:
                 f"These sums are kept in {self.precision} and in {other.precision}. "
                 "Only sums of the same precision can be combined."
             )
-        sums = dict(zip(self.labels, zip(self.counts.tolist(), self._held.rows, strict=True), strict=True))
-        for label, count, row in zip(other.labels, other.counts.tolist(), other._held.rows, strict=True):
+        sums = self._by_label()
+        for label, (count, row) in other._by_label().items():
             before = sums.get(label, (0, 0.0))
             sums[label] = before[0] + sign * count, before[1] + sign * row
-        labels = [label for label in united(self.labels, other.labels) if sums[label][0]]
-        counts = np.array([sums[label][0] for label in labels], np.int64)
-        return _Held(labels, counts, [sums[label][1] for label in labels])
+        return _aligned(united(self.labels, other.labels), sums)
+
+    def _renamed(self, classes: _Held) -> _Held:
+        """The same samples in other classes."""
+        return classes
+
+    def _only(self, label: Label) -> Self:
+        """The count and the sum of one class."""
+        sums = self._by_label()
+        if label not in sums:
+            raise unknown_class(label, self.labels)
+        part, (count, row) = self.empty(), sums[label]
+        part._held = replace(part._held, labels=[label], counts=np.array([count]), rows=[row])
+        return part
+
+    def _by_label(self) -> dict[Any, tuple[int, Any]]:
+        """The count and the sum of each class."""
+        return dict(zip(self.labels, zip(self.counts.tolist(), self._held.rows, strict=True), strict=True))
 
     def _take(self, source: Self, columns: NDArray[Any]) -> None:
         """Take the given columns of the source."""
@@ -367,22 +423,7 @@ class ClassSums:
 
     def _chunks(self, features: ArrayLike, labels: ArrayLike) -> Iterator[Samples]:
         """Checked pieces of the samples, in the precision of the sums."""
-        x, y = np.asarray(features), np.asarray(labels)
-        if x.ndim != 2 or y.ndim != 1:
-            raise InputError(
-                f"Features must be a table (samples × values) and labels a list, "
-                f"but their shapes are {x.shape} and {y.shape}."
-            )
-        if len(x) != len(y):
-            raise InputError(
-                f"There are {len(x)} feature vectors but {len(y)} labels. Give one label per vector."
-            )
-        if x.shape[1] != self.dim:
-            raise InputError(
-                f"These features have {x.shape[1]:,} values but the model was built with {self.dim:,} "
-                f"({_describe(self.layers)}). Use the same backbone and k for every batch."
-            )
-        require_summable(x, self.precision)
+        x, y = checked_samples(features, labels, self.layers, self.precision)
         for start in range(0, len(x), CHUNK):
             yield x[start : start + CHUNK].astype(self.precision), y[start : start + CHUNK]
 
@@ -418,6 +459,16 @@ class GramStatistics(ClassSums):
         return self._flushed().dense()
 
     @property
+    def samples(self) -> int:
+        """How many samples G holds: N, and the `leftover`. Its rank is no higher."""
+        return self.total + self._held.leftover
+
+    @property
+    def leftover(self) -> int:
+        """How many samples of G belong to no class: their class was dropped without a root of its G."""
+        return self._held.leftover
+
+    @property
     def trace(self) -> float:
         """The sum of the squares of all values of all samples, tr G, without making G."""
         whole = 0.0 if self._held.triangle is None else self._held.triangle.trace()
@@ -451,6 +502,11 @@ class GramStatistics(ClassSums):
         there are fewer samples than dimensions and the image is new; not always beyond). And where a class
         loses its last image, its sum must become zero. Costs d³/3.
         """
+        if part.leftover > self.leftover:
+            raise ForgetError(
+                f"Cannot forget {part.leftover} images of classes that were dropped: only {self.leftover} "
+                "such images are left here."
+            )
         left = self.copy()
         super(GramStatistics, left).remove(part)
         # The backbone's float32 rounding may differ between two readings of an image: about 1e-6 of its size.
@@ -460,12 +516,43 @@ class GramStatistics(ClassSums):
         bearable = min(slack, SOUND * left.trace) if left.labels else slack
         emptied = list({*part.labels} - {*left.labels})
         rest = np.subtract(*(sums.prototypes[np.isin(sums.labels, emptied)] for sums in (self, part)))
-        if (rest**2).sum() > part.total * slack or not _is_positive(left.within_class_scatter(), bearable):
+        if (rest**2).sum() > part.total * slack or not left._could_be_of_samples(bearable):
             raise ForgetError(
                 "These images cannot be forgotten: they are not what was learned (another image, label or "
                 "backbone), since no images could have the remaining sums. Nothing was changed."
             )
         self._held = left._held
+
+    def without_class(self, label: Label, root: ArrayLike | None = None) -> Self:
+        """New sums without a class; `ForgetError` if there is no such class.
+
+        `root` are rows R with RᵀR = Σ Φ Φᵀ over the samples of that class: the samples themselves, or the
+        root that `ClassRoots` keeps. With it, it is as if the class had never been learned; this is checked
+        as in `remove`. Without it, c and n are exact, but G keeps the samples of the class: they take part in
+        every solution as samples of none of the classes (their targets are zero), and are counted as
+        `leftover`.
+
+        >>> sums = GramStatistics(2)
+        >>> sums.update([[1.0, 0.0], [0.0, 2.0]], ["cat", "dog"])
+        >>> sums.without_class("cat", root=[[1.0, 0.0]]).gram.tolist()
+        [[0.0, 0.0], [0.0, 4.0]]
+        >>> without = sums.without_class("cat")
+        >>> without.gram.tolist(), without.leftover
+        ([[1.0, 0.0], [0.0, 4.0]], 1)
+        """
+        if root is None:
+            return super().without_class(label)
+        rows, part = np.asarray(root, self.precision), self._only(label)
+        if rows.ndim != 2 or rows.shape[1] != self.dim or not np.isfinite(rows).all():
+            raise InputError(
+                f"The root of a class must be a table of finite numbers with {self.dim:,} columns, "
+                f"but its shape is {rows.shape}."
+            )
+        names = np.full(len(rows), label)
+        part._held = replace(part._held, pending=((rows, names),), leftover=0)
+        result = self.copy()
+        result.remove(part)
+        return result
 
     def within_class_scatter(self) -> Floats:
         """S_W = G − Σ c_y c_yᵀ / n_y: how samples vary around the mean of their class."""
@@ -477,23 +564,31 @@ class GramStatistics(ClassSums):
         """The sums as a JSON-able header and arrays, G as one triangle."""
         header, arrays = super().state()
         self._flush()
+        if self.leftover:
+            header["leftover"] = self.leftover
         return header, {**arrays, "gram": self._flushed().packed()}
 
     @classmethod
     def from_state(cls, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """The inverse of `state`."""
         sums = super().from_state(header, arrays)
-        sums._held = replace(sums._held, triangle=Triangle.from_packed(arrays["gram"], sums.dim))
+        triangle = Triangle.from_packed(arrays["gram"], sums.dim)
+        sums._held = replace(sums._held, triangle=triangle, leftover=header.get("leftover", 0))
         sums._require_sound()
         return sums
 
     def _require_sound(self) -> None:
         """Refuse sums that no samples can have. Costs d³/3 operations."""
         most = SUMMABLE[self.precision][1] ** 2 * float(self.total) * self.dim
-        if not 0 <= self.trace <= most or (not self.labels and self.trace):
+        if not 0 <= self.trace <= most or (not self.labels and (self.trace or self.samples)):
             raise ValueError("its G is not that of its classes")
-        if not _is_positive(self.within_class_scatter(), SOUND * self.trace):
+        if not self._could_be_of_samples(SOUND * self.trace):
             raise ValueError("its G and class sums are not those of any images")
+
+    def _could_be_of_samples(self, slack: float) -> bool:
+        """Whether S_W has no eigenvalue below −slack. Made below its diagonal only, in half the time."""
+        roots = self.prototypes / np.sqrt(self.counts)[:, None]
+        return _is_positive(self._flushed().plus_rows(roots, sign=-1).lower(), slack)
 
     @classmethod
     def _shapes(cls, classes: int, dim: int) -> dict[str, tuple[int, ...]]:
@@ -508,11 +603,12 @@ class GramStatistics(ClassSums):
         new = super()._combined(other, sign)
 
         def with_gram(triangle: Triangle | None, pending: tuple[Samples, ...] = ()) -> _HeldWithGram:
-            return _HeldWithGram(new.labels, new.counts, new.rows, triangle, pending)
+            leftover = mine.leftover + sign * theirs.leftover
+            return _HeldWithGram(new.labels, new.counts, new.rows, triangle, pending, leftover)
 
         mine, theirs = self._held, other._held
         if not new.labels:  # nothing is left: not even rounding
-            return with_gram(None)
+            return _HeldWithGram()
         if sign < 0:
             whole, few = self._flushed(), theirs.triangle is None
             return with_gram(whole.plus_rows(other._waiting(), sign=-1) if few else whole - other._flushed())
@@ -530,8 +626,19 @@ class GramStatistics(ClassSums):
             both._flush()
         return both._held
 
+    def _renamed(self, classes: _Held) -> _HeldWithGram:
+        # Waiting samples would have to be renamed too: they are added to G.
+        whole, left = self._flushed(), self.leftover
+        return _HeldWithGram(classes.labels, classes.counts, classes.rows, whole, leftover=left)
+
+    def _only(self, label: Label) -> Self:
+        part = super()._only(label)
+        part._held = replace(part._held, leftover=-part.total)  # its G holds none of them
+        return part
+
     def _take(self, source: Self, columns: NDArray[Any]) -> None:
         super()._take(source, columns)
+        self._held = replace(self._held, leftover=source.leftover)
         if source._held.triangle is None:  # a small batch stays one
             pending = tuple((x[:, columns], y) for x, y in source._held.pending)
             self._held = replace(self._held, pending=pending)
@@ -551,6 +658,85 @@ class GramStatistics(ClassSums):
     def _waiting(self) -> Floats:
         """The waiting feature vectors."""
         return np.concatenate([np.zeros((0, self.dim), self.precision), *(x for x, _ in self._held.pending)])
+
+
+def checked_samples(
+    features: ArrayLike, labels: ArrayLike, layers: Mapping[str, int], precision: str
+) -> Samples:
+    """Samples of these layers and their labels, as arrays; an `InputError` if they cannot be summed."""
+    x, y, dim = np.asarray(features), np.asarray(labels), sum(layers.values())
+    if x.ndim != 2 or y.ndim != 1:
+        raise InputError(
+            f"Features must be a table (samples × values) and labels a list, "
+            f"but their shapes are {x.shape} and {y.shape}."
+        )
+    if len(x) != len(y):
+        raise InputError(
+            f"There are {len(x)} feature vectors but {len(y)} labels. Give one label per vector."
+        )
+    if x.shape[1] != dim:
+        raise InputError(
+            f"These features have {x.shape[1]:,} values but the model was built with {dim:,} "
+            f"({_describe(layers)}). Use the same backbone and k for every batch."
+        )
+    require_summable(x, precision)
+    return x, y
+
+
+def distinct(labels: NDArray[Any]) -> tuple[list[Any], NDArray[np.int64]]:
+    """The labels of a batch, sorted, and the index of each sample's."""
+    try:
+        names, index = np.unique(labels, return_inverse=True)
+    except TypeError:
+        raise InputError(
+            f"Labels of one batch must be of one type, not a mix: {labels.tolist()[:4]}."
+        ) from None
+    return names.tolist(), index
+
+
+def require_learned(part: Mapping[Any, int], learned: Mapping[Any, int]) -> None:
+    """Refuse to forget more samples of a class than were learned."""
+    for label, count in part.items():
+        if (have := learned.get(label, 0)) < count:
+            reason = f"only {have} were learned" if have else "that class was never learned"
+            images = "1 image" if count == 1 else f"{count} images"
+            raise ForgetError(f"Cannot forget {images} of {label!r}: {reason}.")
+
+
+def require_writable(labels: Iterable[Any]) -> None:
+    """Refuse labels that no file can hold."""
+    for label in labels:
+        if not isinstance(label, str | int | float | bool):
+            raise InputError(f"Cannot save the label {label!r}: labels in files are strings or numbers.")
+
+
+def unknown_class(label: Label, known: Sequence[Any]) -> ForgetError:
+    """The error for a class that was never learned, with the nearest one.
+
+    >>> print(unknown_class("tabbi", ["dog", "tabby"]))
+    Unknown class 'tabbi'. Known: dog, tabby. Did you mean 'tabby'?
+    """
+    return ForgetError(str(unknown_name("class", str(label), [str(each) for each in known])))
+
+
+def moved(parts: Mapping[Any, T], old: Label, new: Label, both: Callable[[T, T], T]) -> dict[Any, T]:
+    """The parts by label, sorted, with that of `old` under `new`; `both` adds it to one that is there.
+
+    >>> moved({"cat": 1, "dog": 2, "kitten": 4}, "kitten", "cat", int.__add__)
+    {'cat': 5, 'dog': 2}
+    """
+    if old not in parts:
+        raise unknown_class(old, [*parts])
+    rest, name = {label: part for label, part in parts.items() if label != old}, np.asarray(new).item()
+    found = {**rest, name: both(rest[name], parts[old]) if name in rest else parts[old]}
+    return {label: found[label] for label in united([*rest], [name])}
+
+
+def _aligned(labels: Sequence[Any], sums: Mapping[Any, tuple[int, Any]]) -> _Held:
+    """Counts and sums in the order of the labels; classes without samples are dropped."""
+    kept = [label for label in labels if sums[label][0]]
+    counts = np.array([sums[label][0] for label in kept], np.int64)
+    return _Held(kept, counts, [sums[label][1] for label in kept])
 
 
 def require_precision(precision: str) -> None:
@@ -628,7 +814,10 @@ def _sizes(x: NDArray[Any]) -> Floats:
 
 
 def _is_positive(matrix: Floats, slack: float) -> bool:
-    """Whether a symmetric matrix has no eigenvalue below −slack. Overwrites it. Costs one Cholesky."""
+    """Whether a symmetric matrix, of which only the lower half is read, has no eigenvalue below −slack.
+
+    Overwrites it. Costs one Cholesky.
+    """
     matrix[np.diag_indices(len(matrix))] += slack + np.finfo(float).tiny
     if not np.isfinite(matrix).all():
         return False

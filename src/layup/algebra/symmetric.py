@@ -109,6 +109,17 @@ class Triangle:
             dense[:start, start:stop] = panel[:, :start].T
         return dense
 
+    def lower(self) -> NDArray[Any]:
+        """The matrix up to its diagonal, as a new array; above it, zeros or what mirrors them.
+
+        >>> Triangle.of(np.array([[1.0, 2.0], [2.0, 3.0]])).lower()[1].tolist()
+        [2.0, 3.0]
+        """
+        lower = np.zeros((self.dim, self.dim), self._panels[0].dtype)
+        for (start, stop), panel in zip(_panels(self.dim), self._panels, strict=True):
+            lower[start:stop, :stop] = panel
+        return lower
+
     def take(self, columns: NDArray[np.int64]) -> Self:
         """The matrix of these rows and columns only, in this order.
 

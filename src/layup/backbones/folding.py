@@ -7,20 +7,26 @@ from collections.abc import Collection
 from typing import Any
 
 import torch
-from timm.layers.conv2d_same import Conv2dSame
-from timm.layers.norm_act import BatchNormAct2d
-from timm.layers.padding import get_same_padding
 from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_weights
 
+from layup.backbones.efficientnet import same_padding
 from layup.backbones.modules import around_same_weights
 from layup.backbones.pooling import first_tensor
 
 Pair = tuple[nn.Conv2d, nn.BatchNorm2d]
 
-# Only these classes, not their subclasses, which may use their weights differently.
-CONVOLUTIONS = (nn.Conv2d, Conv2dSame)
-NORMS = (nn.BatchNorm2d, BatchNormAct2d)
+# Only these classes, not their subclasses, which may use their weights differently. By name, because timm
+# takes seconds to import, and a network that has no part of it does not need it.
+PADDING_BY_SIZE = {"timm.layers.conv2d_same.Conv2dSame", "layup.backbones.efficientnet.SameConv2d"}
+CONVOLUTIONS = {"torch.nn.modules.conv.Conv2d", *PADDING_BY_SIZE}
+ACTIVATING = {"timm.layers.norm_act.BatchNormAct2d", "layup.backbones.efficientnet.BatchNormAct2d"}
+NORMS = {"torch.nn.modules.batchnorm.BatchNorm2d", *ACTIVATING}
+
+
+def _kind(module: nn.Module) -> str:
+    """The full name of a module's class."""
+    return f"{type(module).__module__}.{type(module).__qualname__}"
 
 
 def folded(network: nn.Module, batch: Tensor, read: Collection[str]) -> nn.Module:
@@ -42,7 +48,7 @@ def folded(network: nn.Module, batch: Tensor, read: Collection[str]) -> nn.Modul
     names = {module: name for name, module in tree.named_modules()}
     for convolution, norm in pairs:
         _absorb(convolution, norm)
-        rest = nn.Sequential(norm.drop, norm.act) if isinstance(norm, BatchNormAct2d) else nn.Identity()
+        rest = nn.Sequential(*norm.children()) if _kind(norm) in ACTIVATING else nn.Identity()
         _replace(tree, names[norm], rest)
     for same, size in sizes.items():
         _replace(tree, names[same], _padded(same, size))
@@ -60,7 +66,7 @@ def _watched(
 
     def after_convolution(module: Any, inputs: Any, output: Tensor) -> None:
         made[id(output)] = (module, output)
-        if isinstance(module, Conv2dSame):
+        if _kind(module) in PADDING_BY_SIZE:
             sizes[module] = (inputs[0].shape[-2], inputs[0].shape[-1])
 
     def before_norm(module: Any, inputs: Any) -> None:
@@ -74,9 +80,9 @@ def _watched(
 
     handles = []
     for module in network.modules():
-        if type(module) in CONVOLUTIONS:
+        if _kind(module) in CONVOLUTIONS:
             handles.append(module.register_forward_hook(after_convolution))
-        elif type(module) in NORMS:
+        elif _kind(module) in NORMS:
             handles.append(module.register_forward_pre_hook(before_norm))
     handles += [network.get_submodule(name).register_forward_hook(after_read) for name in read]
     with torch.no_grad():
@@ -112,7 +118,7 @@ def _absorb(convolution: nn.Conv2d, norm: nn.BatchNorm2d) -> None:
 def _padded(same: nn.Conv2d, size: tuple[int, int]) -> nn.Module:
     """A convolution that pads by the size of its input, for inputs of only this size."""
     high, wide = (
-        get_same_padding(*numbers)
+        same_padding(*numbers)
         for numbers in zip(size, same.kernel_size, same.stride, same.dilation, strict=True)
     )
     plain = nn.Conv2d(

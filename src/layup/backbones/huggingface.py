@@ -13,7 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from layup.backbones.backbone import Backbone, first_line
-from layup.backbones.origins import PREFIX, looks_like_path
+from layup.backbones.hub import unreachable
+from layup.backbones.origins import PREFIX, looks_like_path, origin_of
 from layup.backbones.pooling import Pooling
 from layup.backbones.preprocessing import Crop, Preprocessing, as_size
 from layup.errors import InputError, LayupError, MissingPackageError, StorageError
@@ -165,6 +166,8 @@ def preprocessing_of(
 def _load_vision(source: str, trusted: Mapping[str, bool]) -> nn.Module:
     """The network that reads images, with all of its weights."""
     transformers = _transformers()
+    if not trusted["local_files_only"]:
+        _require_reachable(source)
     try:
         model, report = transformers.AutoModel.from_pretrained(source, output_loading_info=True, **trusted)
     except Exception as error:  # anything may be wrong with a folder
@@ -189,6 +192,19 @@ def _load_vision(source: str, trusted: Mapping[str, bool]) -> nn.Module:
     return vision
 
 
+def _require_reachable(source: str) -> None:
+    """Refuse at once what would have to be downloaded, if it cannot be."""
+    if looks_like_path(source) or origin_of({"name": PREFIX + source, "weights": None}) is None:
+        return
+    why = unreachable(source, "config.json")
+    if why is not None:
+        raise LayupError(
+            f"The Hugging Face model {source!r} could not be downloaded: {why} It is downloaded once, which "
+            "needs the internet. Give a folder made with save_pretrained, or use a backbone that comes with "
+            "layup: 'bundled' and 'vit-nano' need no download."
+        )
+
+
 def _load_processor(source: str, trusted: Mapping[str, bool]) -> dict[str, Any]:
     """The settings of the network's image processor."""
     transformers = _transformers()
@@ -205,6 +221,7 @@ def _load_processor(source: str, trusted: Mapping[str, bool]) -> dict[str, Any]:
 
 def _transformers() -> Any:
     try:
+        import layup.compat  # noqa: F401, I001  # before transformers, which imports torchvision
         import transformers
     except ImportError as error:
         raise MissingPackageError(

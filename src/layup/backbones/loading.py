@@ -8,7 +8,6 @@ from copy import copy
 from pathlib import Path
 from typing import Any
 
-import timm
 import torch
 
 from layup.backbones.backbone import Backbone, first_line, require_room
@@ -18,7 +17,6 @@ from layup.backbones.huggingface import full_source, load_huggingface
 from layup.backbones.names import unknown_among_many
 from layup.backbones.origins import PREFIX, origin_of
 from layup.backbones.preprocessing import as_size
-from layup.backbones.timm_models import load_timm, resolve_name
 from layup.backbones.vit_nano import load_vit_nano
 from layup.errors import InputError, LayupError
 from layup.registry import Registry
@@ -82,8 +80,9 @@ def _loaded(
         # Always a path: the folder that a model was made with may have moved.
         source = name if weights is None else f"{PREFIX}{Path(weights).absolute()}"
         return load_huggingface(source, input_size=size, device=where, local_only=local_only)
-    architectures = timm.list_models()  # without the names that timm has deprecated
-    if name.partition(".")[0] not in architectures:
+    from layup.backbones.timm_models import architectures, load_timm  # here, because timm takes seconds
+
+    if name.partition(".")[0] not in architectures():
         if name in BACKBONES:
             _require_no_weights(name, weights)
             return _of_plugin(name, size, where, local_only)
@@ -91,7 +90,7 @@ def _loaded(
         raise unknown_among_many(
             "backbone",
             name,
-            [*own, *architectures],
+            [*own, *architectures()],
             f"{', '.join(own)}, hf:NAME, and the names of timm (see `layup backbones`)",
         )
     # The absolute path, so that the spec works in another working directory.
@@ -142,8 +141,7 @@ def elsewhere(spec: Mapping[str, Any]) -> str | None:
     if spec["weights"] is None:
         if name in BACKBONES.built_in:
             return None
-        of_others = name.startswith(PREFIX) or name.partition(".")[0] in timm.list_models()
-        if not of_others and (package := BACKBONES.packages.get(name)):
+        if not _of_others(name) and (package := BACKBONES.packages.get(name)):
             return f"the network {name!r} of the installed package {package!r}"
     return origin_of(spec)
 
@@ -156,10 +154,21 @@ def full_name(name: str) -> str:
     """
     if name.startswith(PREFIX):
         return PREFIX + full_source(name)
-    if name.partition(".")[0] not in timm.list_models():
+    if name in BACKBONES.built_in or not _of_others(name):
         return name
+    from layup.backbones.timm_models import resolve_name
+
     architecture, tag = resolve_name(name)
     return f"{architecture}.{tag}" if tag else architecture
+
+
+def _of_others(name: str) -> bool:
+    """Whether this is a network of Hugging Face or timm."""
+    if name.startswith(PREFIX):
+        return True
+    from layup.backbones.timm_models import architectures
+
+    return name.partition(".")[0] in architectures()
 
 
 def _choose_device(device: str | torch.device | None) -> torch.device:

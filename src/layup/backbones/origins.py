@@ -12,10 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
 
-import timm
 import torch
-from huggingface_hub import try_to_load_from_cache
-from huggingface_hub.errors import HFValidationError
 
 PREFIX = "hf:"
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
@@ -63,6 +60,9 @@ def looks_like_path(source: str) -> bool:
 
 def timm_file(name: str) -> Path | None:
     """The file with timm's own weights of a network, if they were downloaded before."""
+    import layup.compat  # noqa: F401, I001  # before timm
+    import timm  # here, because it takes seconds
+
     try:
         config: Any = timm.get_pretrained_cfg(name, allow_unregistered=True)
     except RuntimeError:  # weights that this timm does not know
@@ -81,6 +81,9 @@ def timm_file(name: str) -> Path | None:
 
 def _in_hub_cache(repository: str, file: str) -> Path | None:
     """A file of a repository of Hugging Face, if it was downloaded before."""
+    from huggingface_hub import try_to_load_from_cache  # here, because it is slow to import
+    from huggingface_hub.errors import HFValidationError
+
     repository, _, revision = repository.partition("@")
     try:
         found = try_to_load_from_cache(repository, file, revision=revision or None)

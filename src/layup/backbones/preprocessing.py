@@ -5,17 +5,31 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property, partial
-from typing import Any, Literal, get_args
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
+import numpy as np
 import torch
-from timm.data.config import resolve_data_config
-from timm.data.transforms import CenterCropOrPad, ResizeKeepRatio
-from torchvision.transforms import InterpolationMode, v2
+from PIL import Image
+from torch import Tensor
 
 from layup.errors import InputError
 
+if TYPE_CHECKING:
+    from torchvision.transforms import v2
+
 Crop = Literal["center", "squash", "border"]
+BLACK = (0, 0, 0)
+RESAMPLING = {
+    "nearest": Image.Resampling.NEAREST,
+    "nearest-exact": Image.Resampling.NEAREST,
+    "bilinear": Image.Resampling.BILINEAR,
+    "bicubic": Image.Resampling.BICUBIC,
+    "box": Image.Resampling.BOX,
+    "hamming": Image.Resampling.HAMMING,
+    "lanczos": Image.Resampling.LANCZOS,
+}
+"""Ways to interpolate, by the names that torchvision and timm have for them."""
 
 
 def as_size(value: int | Sequence[int]) -> tuple[int, int]:
@@ -57,9 +71,9 @@ class Preprocessing:
 
     def __post_init__(self) -> None:
         as_size(self.size), as_size(self.resize)
-        modes = [mode.value for mode in InterpolationMode]
-        if self.interpolation not in modes:
-            raise InputError(f"Unknown interpolation {self.interpolation!r}. Known: {', '.join(modes)}.")
+        if self.interpolation not in RESAMPLING:
+            known = ", ".join(RESAMPLING)
+            raise InputError(f"Unknown interpolation {self.interpolation!r}. Known: {known}.")
         if self.crop not in get_args(Crop):
             raise InputError(f"Unknown crop {self.crop!r}. Known: {', '.join(get_args(Crop))}.")
         if len(self.mean) != 3 or len(self.std) != 3 or not all(self.std):
@@ -77,6 +91,9 @@ class Preprocessing:
         >>> Preprocessing.from_timm({"input_size": (3, 224, 224), "crop_pct": 0.875}).resize
         (256, 256)
         """
+        import layup.compat  # noqa: F401, I001  # before timm
+        from timm.data.config import resolve_data_config  # here, because importing timm takes seconds
+
         data = resolve_data_config(pretrained_cfg=dict(config))  # type: ignore[no-untyped-call]
         size = as_size(data["input_size"][1:] if input_size is None else input_size)
         height, width = (math.floor(side / data["crop_pct"]) for side in size)
@@ -89,22 +106,32 @@ class Preprocessing:
             std=tuple(data["std"]),
         )
 
-    @cached_property
-    def transform(self) -> v2.Compose:
-        """PIL image (RGB) → float32 tensor (3, height, width)."""
-        mode = InterpolationMode(self.interpolation)
-        keep_ratio: Any = partial(ResizeKeepRatio, self.resize, interpolation=self.interpolation)
-        steps: list[Any]
+    def transform(self, image: Image.Image) -> Tensor:
+        """RGB image → float32 tensor (3, height, width).
+
+        It computes what transforms of torchvision and timm compute, to the bit, without importing them.
+        """
+        width, height = self._resized(image)
+        if (width, height) != image.size:
+            image = image.resize((width, height), RESAMPLING[self.interpolation])
+        red, green, blue = (round(255 * value) for value in self.mean)
+        seen = _centre(image, self.size, (red, green, blue) if self.crop == "border" else BLACK)
+        pixels = torch.from_numpy(np.array(seen)).permute(2, 0, 1).to(torch.float32).mul_(1 / 255)
+        mean, std = (torch.tensor(values, dtype=torch.float32) for values in (self.mean, self.std))
+        return pixels.sub_(mean[:, None, None]).div_(std[:, None, None])
+
+    def _resized(self, image: Image.Image) -> tuple[int, int]:
+        """The width and height of the image before its centre is taken."""
+        height, width = self.resize
         if self.crop == "squash":
-            steps = [v2.Resize(self.resize, mode), v2.CenterCrop(self.size)]
-        elif self.crop == "border":
-            red, green, blue = (round(255 * value) for value in self.mean)
-            steps = [keep_ratio(longest=1.0), CenterCropOrPad(list(self.size), fill=(red, green, blue))]
-        elif self.resize[0] == self.resize[1]:
-            steps = [v2.Resize(self.resize[0], mode), v2.CenterCrop(self.size)]
-        else:
-            steps = [keep_ratio(), v2.CenterCrop(self.size)]
-        return v2.Compose(steps + self._to_numbers)
+            return width, height
+        if self.crop == "center" and height == width:  # whole pixels are cut off, not rounded
+            short, long = sorted(image.size)
+            longer = int(height * long / short)
+            return (height, longer) if image.width <= image.height else (longer, height)
+        ratios = image.height / height, image.width / width
+        ratio = max(ratios) if self.crop == "border" else min(ratios)
+        return round(image.width / ratio), round(image.height / ratio)
 
     @cached_property
     def augmentation(self) -> v2.Compose:
@@ -113,14 +140,14 @@ class Preprocessing:
         A crop of 70 to 100 % of the image, between 3:4 and 4:3, flipped or not, with brightness, contrast,
         saturation and hue changed by up to 10 %. Draws from torch's own random numbers.
         """
+        import layup.compat  # noqa: F401, I001  # before torchvision
+        from torchvision.transforms import InterpolationMode, v2  # here, because it takes seconds to import
+
         mode = InterpolationMode(self.interpolation)
         crop = v2.RandomResizedCrop(self.size, scale=(0.7, 1.0), ratio=(3 / 4, 4 / 3), interpolation=mode)
         steps: list[Any] = [crop, v2.RandomHorizontalFlip(), v2.ColorJitter(0.1, 0.1, 0.1, 0.1)]
-        return v2.Compose(steps + self._to_numbers)
-
-    @property
-    def _to_numbers(self) -> list[Any]:
-        return [v2.PILToTensor(), v2.ToDtype(torch.float32, scale=True), v2.Normalize(self.mean, self.std)]
+        steps += [v2.PILToTensor(), v2.ToDtype(torch.float32, scale=True), v2.Normalize(self.mean, self.std)]
+        return v2.Compose(steps)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Preprocessing:
@@ -139,3 +166,15 @@ class Preprocessing:
         return {
             key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()
         }
+
+
+def _centre(image: Image.Image, size: tuple[int, int], around: tuple[int, int, int]) -> Image.Image:
+    """The centre of this (height, width); what is missing at the sides gets the colour `around`."""
+    height, width = size
+    wide, high = max(image.width, width), max(image.height, height)
+    if (wide, high) != image.size:
+        canvas = Image.new("RGB", (wide, high), around)
+        canvas.paste(image, ((wide - image.width) // 2, (high - image.height) // 2))
+        image = canvas
+    left, top = round((wide - width) / 2), round((high - height) / 2)
+    return image.crop((left, top, left + width, top + height))

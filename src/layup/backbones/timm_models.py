@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import layup.compat  # noqa: F401  # isort: skip  (before timm, which imports torchvision)
+
 import pickle
 import re
 from pathlib import Path
@@ -15,8 +17,9 @@ from timm.models import load_state_dict
 from torch import nn
 
 from layup.backbones.backbone import Backbone, first_line
+from layup.backbones.hub import unreachable
 from layup.backbones.names import unknown_among_many
-from layup.backbones.origins import timm_file
+from layup.backbones.origins import WEIGHTS, timm_file
 from layup.backbones.preprocessing import Preprocessing
 from layup.errors import DamagedFileError, InputError, LayupError, StorageError
 
@@ -90,6 +93,15 @@ def timm_backbone(
     )
 
 
+def architectures() -> list[str]:
+    """The architectures that timm has, without names that it has deprecated.
+
+    >>> "vit_base_patch16_224" in architectures()
+    True
+    """
+    return list(timm.list_models())
+
+
 def resolve_name(name: str) -> tuple[str, str]:
     """Architecture, which timm must know, and tag; timm's default tag if the name has none.
 
@@ -160,14 +172,23 @@ def _with_own_weights(name: str, config: Any, arguments: dict[str, Any]) -> nn.M
     """The network with the weights that timm downloads, or has downloaded before."""
     if not config.has_weights:
         raise InputError(f"timm has no weights of {name!r} to download. Give some with weights=FILE.")
+    if config.hf_hub_id and timm_file(name) is None:
+        why = unreachable(config.hf_hub_id, config.hf_hub_filename or WEIGHTS[0])
+        if why is not None:
+            raise _not_downloaded(name, why)
     try:
         network: nn.Module = timm.create_model(name, pretrained=True, **arguments)
     except OSError as error:
-        raise LayupError(
-            f"The weights of {name!r} could not be downloaded: {first_line(error)} "
-            f"Give a local copy with weights=FILE, or use a backbone that comes with layup: {OFFLINE}."
-        ) from error
+        raise _not_downloaded(name, first_line(error)) from error
     return network
+
+
+def _not_downloaded(name: str, why: str) -> LayupError:
+    return LayupError(
+        f"The weights of {name!r} could not be downloaded: {why} They are downloaded once, which needs the "
+        f"internet. Give a local copy with weights=FILE, or use a backbone that comes with layup: {OFFLINE}.",
+        about="weights",
+    )
 
 
 def _with_weights_of(path: str, name: str, config: Any, arguments: dict[str, Any]) -> nn.Module:

@@ -6,11 +6,9 @@ from importlib.resources import as_file, files
 
 import torch
 from safetensors.torch import load_file
-from timm.models.vision_transformer import VisionTransformer
 
 from layup.backbones.backbone import Backbone
 from layup.backbones.preprocessing import Preprocessing
-from layup.backbones.timm_models import timm_backbone
 from layup.errors import InputError
 
 SIZE = 64
@@ -29,6 +27,9 @@ def load_vit_nano(
             f"'vit-nano' cannot read images of {input_size[0]} × {input_size[1]} pixels, only of "
             f"{SIZE} × {SIZE}. Leave input_size out."
         )
+    from layup.backbones.timm_models import timm_backbone  # here, because importing timm takes seconds
+    from timm.models.vision_transformer import VisionTransformer  # isort: skip  # after layup, for torchvision
+
     network = VisionTransformer(
         img_size=SIZE, patch_size=8, embed_dim=128, depth=12, num_heads=4, num_classes=0
     )

@@ -1,6 +1,25 @@
 """The command line: typed commands, no logic. PyTorch is imported by those commands that need it."""
 
-from layup.cli import bench, methods, photos, reproduce, results, run  # noqa: F401 (their commands enter themselves)
+from layup.cli import (  # noqa: F401, I001 (their commands enter themselves, in this order in the help)
+    learn,
+    predict,
+    evaluate,
+    sync,
+    forget,
+    undo,
+    rename,
+    merge,
+    info,
+    log,
+    backbones,
+    cache,
+    demo,
+    run,
+    results,
+    reproduce,
+    methods,
+    bench,
+)
 from layup.cli.app import RESEARCH, app, main
 from layup.cli.datasets import datasets_app
 

@@ -39,7 +39,7 @@ app = typer.Typer(
 
     layup demo                               see it work, offline, in about a minute
     layup learn photos/ --to m.layup         learn photos/CLASS/*.jpg into a model file
-    layup learn more-photos/ --to m.layup    new classes, or more photos of the old ones
+    layup learn photos/ --to m.layup         again, when photos/ has grown: only what is new
     layup predict m.layup holiday/           what is in these photos?
     """,
 )
@@ -90,7 +90,8 @@ def main() -> None:
             stream.reconfigure(errors="replace")  # a terminal without λ shows a question mark
     logging.lastResort = console.Remarks(logging.WARNING)
     # Commands report what was skipped themselves.
-    logging.getLogger("layup.model.image_model").setLevel(logging.ERROR)
+    for name in ("image_model", "visits"):
+        logging.getLogger(f"layup.model.{name}").setLevel(logging.ERROR)
     try:
         built()()
     except LayupError as error:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from layup import memory
 from layup.formats import (
     csv_text,
     json_text,
+    plural,
     printable_lines,
     size_of,
     whole_percent,
@@ -32,7 +34,7 @@ from layup.tables import Table, to_rich
 if TYPE_CHECKING:
     from layup.benchmark import Record
     from layup.features import BadImage
-    from layup.model import ImageModel, Predictions
+    from layup.model import Predictions
 
 MANY = 40
 """Tables on a screen stop here; piped ones do not."""
@@ -61,6 +63,12 @@ def fail(text: str) -> None:
     err.print(Text.assemble(("Error:", "bold red"), " ", printable_lines(text)), soft_wrap=True)
 
 
+def remarks(texts: Iterable[str]) -> None:
+    """Several remarks."""
+    for text in texts:
+        remark(text)
+
+
 class Remarks(logging.Handler):
     """Prints what the library logs as remarks."""
 
@@ -69,11 +77,11 @@ class Remarks(logging.Handler):
         remark(record.getMessage())
 
 
-def print_json(value: object) -> None:
-    """Exactly one JSON value on standard output."""
-    text = json_text(value, indent=2)
+def print_json(value: object, indent: int | None = 2) -> None:
+    """Exactly one JSON value on standard output; without an indent, on one line."""
+    text = json_text(value, indent=indent)
     if not _can_be_written(text):
-        text = json_text(value, indent=2, ascii_only=True)
+        text = json_text(value, indent=indent, ascii_only=True)
     sys.stdout.write(f"{text}\n")
 
 
@@ -148,7 +156,7 @@ def facts(values: Mapping[str, object]) -> None:
     out.print(drawn)
 
 
-def report_bad(bad: Sequence[BadImage], paths: Sequence[Path]) -> None:
+def report_bad(bad: Sequence[BadImage], paths: Sequence[object]) -> None:
     """How many files were skipped, which, and why."""
     if not bad:
         return
@@ -159,55 +167,40 @@ def report_bad(bad: Sequence[BadImage], paths: Sequence[Path]) -> None:
         remark(f"  … and {len(bad) - MANY:,} more.")
 
 
-def predictions(paths: Sequence[Path], found: Predictions, style: str) -> None:
+def predictions(photos: Sequence[object], found: Predictions, style: str, all_scores: bool = False) -> None:
     """One row per image; `style` is table, json or csv."""
-    classes = found.classes
-    rows = zip(paths, found.labels, found.scores.tolist(), strict=True)
+    rows = list(prediction_rows(photos, found, all_scores))
     if style == "json":
-        print_json(
-            [
-                {"path": str(path), "label": label, "scores": dict(zip(classes, row, strict=True))}
-                for path, label, row in rows
-            ]
-        )
+        print_json(rows)
     elif style == "csv":
-        head = ["path", "label", *(f"score:{label}" for label in classes)]
-        print_csv(csv_text([head, *([path, label, *row] for path, label, row in rows)]))
+        scores = [f"score:{label}" for label in found.classes] if all_scores else []
+        lines = [[*list(row.values())[:5], *row.get("scores", {}).values()] for row in rows]
+        print_csv(csv_text([["path", "label", "score", "second", "margin", *scores], *lines]))
     else:
-        lines = []
-        for path, label, row in rows:
-            best, *others = sorted(
-                zip(row, classes, strict=True), key=lambda pair: (pair[0], pair[1] == label)
-            )[::-1]
-            second = f"{others[0][1]} {others[0][0]:.2f}" if others else ""
-            lines.append([str(path), label, f"{best[0]:.2f}", second])
-        table(["image", "label", "score", "next best"], lines)
+        cells = [[row["path"], row["label"], f"{row['score']:.2f}", _next_best(row)] for row in rows]
+        table(["image", "label", "score", "next best"], cells)
 
 
-def changes(counts: Mapping[str, int], totals: Mapping[str, int], verb: str) -> None:
-    """What a batch changed, class by class."""
-    rows = [[label, f"{count:,}", f"{totals.get(label, 0):,}"] for label, count in counts.items()]
-    table(["class", verb, "now holds"], rows)
+def prediction_rows(
+    photos: Sequence[object], found: Predictions, all_scores: bool
+) -> Iterator[dict[str, Any]]:
+    """What is printed of each prediction, by name."""
+    for photo, prediction, scores in zip(photos, found.each(), found.scores, strict=True):
+        row = {"path": str(photo), **asdict(prediction)}
+        yield {**row, "scores": dict(zip(found.classes, scores.tolist(), strict=True))} if all_scores else row
 
 
-def knowledge(path: Path, model: ImageModel) -> None:
-    """What a model knows after a change, in a line."""
-    classes, photos = len(model.classes_), sum(model.counts_.values())
-    chosen = model.classifier_.chosen()
+def _next_best(row: Mapping[str, Any]) -> str:
+    return "" if row["second"] is None else f"{row['second']} {row['score'] - row['margin']:.2f}"
+
+
+def knowledge(path: Path, counts: Mapping[str, int], chosen: Mapping[str, Any]) -> None:
+    """What a model knows, and its λ, in a line."""
     lam = ""
     if "lambda" in chosen:
-        lam = f"; {'λ follows from the sums' if chosen['lambda'] is None else f'λ = {model.lambda_:g}'}"
-    knows = (
-        f"{classes:,} class{'es' if classes != 1 else ''} from {photos:,} photo{'s' if photos != 1 else ''}"
-    )
-    say(f"{path} now knows {knows}{lam}.")
-
-
-def accuracies(per_class: Mapping[str, float], sizes: Mapping[str, int]) -> None:
-    """Accuracy per class, the worst first."""
-    worst_first = sorted(per_class.items(), key=lambda item: (item[1], item[0]))
-    rows = [[label, f"{sizes[label]:,}", f"{value:.3f}"] for label, value in worst_first]
-    table(["class", "images", "accuracy"], rows)
+        lam = "; λ follows from the sums" if chosen["lambda"] is None else f"; λ = {chosen['lambda']:g}"
+    classes, photos = plural(len(counts), "class", "es"), plural(sum(counts.values()), "photo")
+    say(f"{path} knows {classes} from {photos}{lam}.")
 
 
 def measured(records: Mapping[str, Record], paths: Mapping[str, Path], authors_passes: int) -> None:
@@ -282,6 +275,11 @@ def _listed(settings: Mapping[str, object]) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {text(value)}" for name, value in settings.items())
 
 
+def _known(photos: Mapping[str, Any]) -> str:
+    """How many photos a file would recognise."""
+    return f"{sum(section['photos'] for section in photos['sections']):,} digests, encrypted"
+
+
 def information(header: Mapping[str, Any], path: Path) -> None:
     """All that a model file says of itself."""
     counts = dict(zip(header["labels"], header["counts"], strict=True))
@@ -306,9 +304,11 @@ def information(header: Mapping[str, Any], path: Path) -> None:
         values["λ"] = f"{chosen} (rule: {classifier['lam']})"
     if "balance" in classifier:
         values["balance"] = "on" if classifier["balance"] else "off"
-    values["learned"] = (
-        f"{sum(counts.values()):,} images of {len(counts):,} classes; batches: {len(header['batches'])}"
-    )
+    values["learned"] = f"{sum(counts.values()):,} images of {len(counts):,} classes"
+    values["log"] = f"{len(header['log']):,} entries; `layup log` shows them"
+    values["photos"] = "anonymous: no digests" if "photos" not in header else _known(header["photos"])
+    if "roots" in header:
+        values["roots"] = "one per class: a class can be forgotten exactly without its photos"
     values["versions"] = ", ".join(f"{name} {number}" for name, number in header["versions"].items())
     facts(values)
     table(["class", "images"], [[label, f"{count:,}"] for label, count in counts.items()])

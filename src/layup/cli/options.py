@@ -14,17 +14,48 @@ from layup.errors import InputError
 if TYPE_CHECKING:
     from layup.tuning import FirstSession
 
+NETWORK = "Network"
+TUNING = "Tune the network first (advanced)"
+"""Headings of options in the help."""
+
+
+def checked_rule(text: str | None) -> str | None:
+    """A way to choose λ, checked before a network is loaded."""
+    rule = number_or_rule(text)
+    if rule is not None:
+        from layup.algebra import require_rule
+
+        require_rule(rule)
+    return text
+
+
+def number_or_rule(text: str | None) -> float | str | None:
+    """A number, if it is one.
+
+    >>> number_or_rule("0.5"), number_or_rule("gcv")
+    (0.5, 'gcv')
+    """
+    try:
+        return text if text is None else float(text)
+    except ValueError:
+        return text
+
+
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Do not use the feature cache.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Weights = Annotated[
     Path | None,
-    typer.Option(help="A weights file for a timm backbone. For an existing model: where that file is now."),
+    typer.Option(
+        help="A weights file for a timm backbone. For an existing model: where that file is now.",
+        rich_help_panel=NETWORK,
+    ),
 ]
 AllowBackbone = Annotated[
     bool,
     typer.Option(
         "--allow-backbone",
         help="Allow loading the network from where the model file says: a path, or a new download.",
+        rich_help_panel=NETWORK,
     ),
 ]
 Workers = Annotated[
@@ -34,18 +65,69 @@ Engine = Annotated[
     str | None,
     typer.Option(
         help="How the network is computed: eager (default, plain PyTorch), folded (faster with batch norms), "
-        "or onnx (fastest on a CPU; pip install 'layup-cl\\[onnx]'). Same features, up to rounding."
+        "or onnx (fastest on a CPU; pip install 'layup-cl\\[onnx]'). Same features, up to rounding.",
+        rich_help_panel=NETWORK,
     ),
+]
+
+Photos = Annotated[
+    Path,
+    typer.Argument(
+        help="A folder with one folder of photos per class, a zip or tar of it, WebDataset shards, "
+        "or a list of paths and labels (CSV or JSONL).",
+        metavar="PHOTOS",
+    ),
+]
+To = Annotated[Path, typer.Option(help="The model file. It is created, or extended if it exists.")]
+Backbone = Annotated[
+    str | None,
+    typer.Option(
+        help="The pre-trained network: bundled (default), vit-nano, a timm name with its tag, or hf:NAME.",
+        rich_help_panel=NETWORK,
+    ),
+]
+K = Annotated[
+    int | None,
+    typer.Option(help="How many of the last layers to use. Default: by backbone.", rich_help_panel=NETWORK),
+]
+Anonymous = Annotated[
+    bool,
+    typer.Option(
+        "--anonymous",
+        help="A new model that keeps no digests of photos: it cannot tell which photos it knows, so that a "
+        "photo counts each time it is given, and none can be forgotten, moved or undone.",
+    ),
+]
+PerClass = Annotated[
+    bool,
+    typer.Option(
+        "--per-class",
+        help="A new model that also keeps a root of the Gram matrix of each class, so that forget --class "
+        "is exact without photos. Takes about as much memory as the features of all photos.",
+    ),
+]
+Model = Annotated[Path, typer.Argument(help="A .layup file.", metavar="MODEL")]
+Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first bad file instead of skipping it.")]
+Lam = Annotated[
+    str | None,
+    typer.Option(
+        help="Ridge parameter λ: search (the default, as in the paper), gcv, or a number.",
+        callback=checked_rule,
+    ),
+]
+Balance = Annotated[
+    bool | None,
+    typer.Option("--balance/--no-balance", help="Give small and large classes the same weight. Default: on."),
 ]
 
 
 def first_session(adapt: str | None, **options: Any) -> FirstSession | None:
     """The first session that the options describe, if any."""
-    from layup.tuning import FirstSession
-
     values = given(options)
     if adapt is not None:
-        return FirstSession(adapt, **values)
+        from layup.tuning import FirstSession as Session
+
+        return Session(adapt, **values)
     if values:
         option = next(iter(values)).replace("_", "-")
         raise InputError(f"--{option} says how to tune the network: give --adapt as well.")
@@ -73,15 +155,3 @@ def option_values(written: Iterable[str]) -> dict[str, Any]:
         except ValueError:
             values[name.strip().replace("-", "_")] = value.strip()  # a word
     return values
-
-
-def number_or_rule(text: str | None) -> float | str | None:
-    """A number, if it is one.
-
-    >>> number_or_rule("0.5"), number_or_rule("gcv")
-    (0.5, 'gcv')
-    """
-    try:
-        return text if text is None else float(text)
-    except ValueError:
-        return text

@@ -1,8 +1,8 @@
 from .cache import FeatureCache as FeatureCache, NoCache as NoCache
+from .digests import digests_of as digests_of
 from .extract import (
     Extractor as Extractor,
     FeatureSource as FeatureSource,
-    Reading as Reading,
     Rows as Rows,
     extractor_of as extractor_of,
 )
@@ -13,6 +13,7 @@ from .reader import (
     read_ahead as read_ahead,
     survey as survey,
 )
+from .reading import Reading as Reading, cache_of as cache_of
 from .sources import JoinedRows as JoinedRows, ProjectedRows as ProjectedRows
 from .specs import (
     EMBEDDING as EMBEDDING,

@@ -1,5 +1,7 @@
 """FeatureCache: feature vectors on disk, so that a second pass over the same images needs no forward pass.
 
+It also keeps the digests of files, so that a folder which has not changed need not be read again.
+
 One SQLite file for all backbones. Each call opens and closes its own connection (about a millisecond): it is
 never shared by threads, inherited by a forked process, or left open.
 
@@ -17,7 +19,7 @@ import sqlite3
 import stat
 import time
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,16 +37,19 @@ SECONDS_TO_WAIT = 30
 SECONDS_BETWEEN_MARKS = 3600  # a use is noted at most this often: otherwise every read would also write
 PRIVATE = 0o600
 SCHEMA_VERSION = 1
-# Two tables: marking an entry as used must not rewrite its vector, which fills many pages.
+# Vectors are apart: marking an entry as used must not rewrite its vector, which fills many pages.
 TABLES = [
     "CREATE TABLE entries (id INTEGER PRIMARY KEY, digest BLOB, fingerprint TEXT, bytes INTEGER, "
     "checksum INTEGER, used INTEGER, UNIQUE (digest, fingerprint))",
+    "CREATE TABLE files (path BLOB PRIMARY KEY, size INTEGER, modified INTEGER, changed INTEGER, "
+    "digest BLOB)",
     "CREATE TABLE vectors (id INTEGER PRIMARY KEY, vector BLOB)",
 ]
 SCHEMA = f"""
     PRAGMA auto_vacuum = INCREMENTAL;
     PRAGMA journal_mode = WAL;
     {"; ".join(TABLES)};
+    CREATE INDEX files_by_digest ON files (digest);
     PRAGMA user_version = {SCHEMA_VERSION};
 """
 # The first is about statements, the second about duplicate values. Our statements are right, and values are
@@ -52,6 +57,12 @@ SCHEMA = f"""
 DAMAGE = {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 ROOM = 10**9
 """With this many bytes free, a disk is not full."""
+SHARE_OF_FILES = 0.1
+"""The share of a cache that digests of files may take, once it is full."""
+BYTES_OF_FILE, BYTES_PER_LETTER = 120, 2.3
+"""What the digest of a file takes, and each letter of its path, which is in a table and in its index."""
+SECONDS_TO_SETTLE = 2
+"""A file that was changed so recently may change again at the same time, as its file system counts time."""
 MATCHING = "WHERE digest = ? AND fingerprint = IFNULL(?, fingerprint)"
 
 logger = logging.getLogger(__name__)
@@ -68,6 +79,42 @@ class CacheStats:
     limit: int = 0
     entries: int = 0
     fingerprints: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class FileState:
+    """A file as far as can be seen without reading it. Times are in microseconds."""
+
+    path: bytes
+    size: int
+    modified: int
+    changed: int
+
+    @classmethod
+    def of(cls, path: str | os.PathLike[str], folders: dict[str, str] | None = None) -> FileState | None:
+        """The file at this path now; None if there is none.
+
+        folders: where folders really are, which is slow to ask for each file; this one is added.
+        """
+        folders = {} if folders is None else folders
+        try:
+            found = os.lstat(path)  # Path's own is several times slower
+            if stat.S_ISLNK(found.st_mode):
+                whole, found = os.path.realpath(path), Path(path).stat()
+            else:
+                folder, name = os.path.split(os.fspath(path))
+                if folder not in folders:
+                    folders[folder] = os.path.realpath(folder)
+                whole = f"{folders[folder]}{os.sep}{name}"
+        except (OSError, ValueError):
+            return None
+        times = found.st_mtime_ns // 1000, found.st_ctime_ns // 1000
+        return cls(os.fsencode(whole), found.st_size, *times)
+
+    @property
+    def settled(self) -> bool:
+        """Whether another change would have another time."""
+        return max(self.modified, self.changed) < _now() - SECONDS_TO_SETTLE * 10**6
 
 
 class FeatureCache:
@@ -133,11 +180,14 @@ class FeatureCache:
                     entry = (digest, fingerprint, len(vector), _checksum(fingerprint, digest, vector), now)
                     new = store.execute("INSERT INTO entries VALUES (NULL, ?, ?, ?, ?, ?)", entry)
                     store.execute("INSERT INTO vectors VALUES (?, ?)", (new.lastrowid, vector))
-            if _live_bytes(store) > self.limit_bytes:
-                _evict(store, 0.9 * self.limit_bytes)
-                _shrink(store)
+            self._keep_within_limit(store)
 
         self._run(write, None, create=True)
+
+    def _keep_within_limit(self, store: sqlite3.Connection) -> None:
+        if _live_bytes(store) > self.limit_bytes:
+            _evict(store, 0.9 * self.limit_bytes)
+            _shrink(store)
 
     def delete_many(self, fingerprint: str | None, digests: Sequence[bytes]) -> int:
         """Delete these images' vectors, of one backbone or of all (None): no byte of them stays on disk.
@@ -148,11 +198,55 @@ class FeatureCache:
         def delete(store: sqlite3.Connection) -> int:
             with store:
                 deleted = _delete(store, fingerprint, digests)
+                if fingerprint is None:
+                    store.executemany("DELETE FROM files WHERE digest = ?", [(each,) for each in digests])
             _shrink(store)
             return deleted
 
         self._usable = True
         return self._run(delete, 0)
+
+    def file_digests(self, files: Sequence[FileState]) -> dict[bytes, bytes]:
+        """The digests of those files that are as they were when they were kept, by path."""
+
+        def read(store: sqlite3.Connection) -> dict[bytes, bytes]:
+            query = "SELECT digest FROM files WHERE path = ? AND size = ? AND modified = ? AND changed = ?"
+            found = {}
+            for file in files:
+                for (digest,) in store.execute(query, (file.path, file.size, file.modified, file.changed)):
+                    if isinstance(digest, bytes):
+                        found[file.path] = digest
+            return found
+
+        return self._run(read, {})
+
+    def keep_file_digests(self, digests: Mapping[FileState, bytes]) -> None:
+        """Keep the digests of files, so that these need not be read again until they change."""
+        rows = [
+            (file.path, file.size, file.modified, file.changed, digest)
+            for file, digest in digests.items()
+            if file.settled
+        ]
+
+        def write(store: sqlite3.Connection) -> None:
+            with store:
+                store.executemany("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?)", rows)
+            self._keep_within_limit(store)
+
+        if rows:
+            self._run(write, None, create=True)
+
+    def completed(self, beginnings: Sequence[bytes]) -> dict[bytes, bytes]:
+        """The whole digests of images in the cache, by how they begin."""
+
+        return self._run(lambda store: _beginning_with(store, "digest FROM entries", beginnings), {})
+
+    def paths_of(self, beginnings: Sequence[bytes]) -> dict[bytes, str]:
+        """Where files were last seen, by how their digests begin."""
+
+        nothing: dict[bytes, bytes] = {}
+        found = self._run(lambda store: _beginning_with(store, "path FROM files", beginnings), nothing)
+        return {each: os.fsdecode(path) for each, path in found.items()}
 
     def clear(self) -> int:
         """Delete everything; returns how many bytes that freed."""
@@ -285,6 +379,21 @@ class NoCache:
         """Delete nothing."""
         return 0
 
+    def file_digests(self, files: Sequence[FileState]) -> dict[bytes, bytes]:
+        """Know no file."""
+        return {}
+
+    def keep_file_digests(self, digests: Mapping[FileState, bytes]) -> None:
+        """Keep nothing."""
+
+    def completed(self, beginnings: Sequence[bytes]) -> dict[bytes, bytes]:
+        """Find nothing."""
+        return {}
+
+    def paths_of(self, beginnings: Sequence[bytes]) -> dict[bytes, str]:
+        """Know no file."""
+        return {}
+
     def clear(self) -> int:
         """Free nothing."""
         return 0
@@ -343,6 +452,13 @@ def _delete(store: sqlite3.Connection, fingerprint: str | None, digests: Sequenc
     return store.executemany(f"DELETE FROM entries {MATCHING}", keys).rowcount
 
 
+def _beginning_with(store: sqlite3.Connection, what: str, beginnings: Sequence[bytes]) -> dict[bytes, bytes]:
+    """One value per beginning of a digest, where there is any."""
+    query = f"SELECT {what} WHERE digest BETWEEN ? AND ? LIMIT 1"
+    rows = ((each, store.execute(query, (each, each + b"\xff" * 32)).fetchone()) for each in beginnings)
+    return {each: row[0] for each, row in rows if row is not None and isinstance(row[0], bytes)}
+
+
 def _live_bytes(store: sqlite3.Connection) -> int:
     pages, free, size = (
         store.execute(f"PRAGMA {name}").fetchone()[0]
@@ -362,6 +478,13 @@ def _evict(store: sqlite3.Connection, target: float) -> None:
     )
     with store:
         store.execute("BEGIN IMMEDIATE")  # two processes must not both delete the same excess
+        # Digests of files are small, and stay when the features of a file are deleted: who has more photos
+        # than features fit still need not read all of them again. Those that were kept first go first.
+        files, names = store.execute("SELECT COUNT(*), TOTAL(LENGTH(path)) FROM files").fetchone()
+        each = BYTES_OF_FILE + BYTES_PER_LETTER * names / max(files, 1)
+        first_kept = "SELECT rowid FROM files ORDER BY rowid LIMIT ?"
+        too_many = max(0, files - int(SHARE_OF_FILES * target / each))
+        store.execute(f"DELETE FROM files WHERE rowid IN ({first_kept})", (too_many,))
         while (excess := (live := _live_bytes(store)) - target) > 0:
             entries, payload = store.execute("SELECT COUNT(*), TOTAL(bytes) FROM entries").fetchone()
             if entries == 0:

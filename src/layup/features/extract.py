@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias, TypedDict
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from layup import memory
 from layup.backbones import BATCH, Backbone
 from layup.features.cache import FeatureCache, NoCache
 from layup.features.reader import BadImage, in_batches, read_ahead, usable
+from layup.features.reading import Reading, cache_of
 from layup.features.specs import EMBEDDING
 from layup.images import ImageSource, image_digest, open_image
 from layup.progress import progress_bar
@@ -72,6 +73,10 @@ class FeatureSource(ABC):
         """All rows together."""
         return Extraction.joined(self.stream(images, title), self.width)
 
+    @abstractmethod
+    def recall(self, digests: Sequence[bytes]) -> dict[bytes, Rows]:
+        """The rows of images that are no longer at hand, as far as the cache has them, by digest."""
+
 
 class Extractor(FeatureSource):
     """Reads layers of a backbone (by default all, and the embedding), through a cache.
@@ -119,6 +124,11 @@ class Extractor(FeatureSource):
                 yield self._computed(read)
                 bar.advance(task, len(read.kept) + len(read.bad))
 
+    def recall(self, digests: Sequence[bytes]) -> dict[bytes, Rows]:
+        """The rows that the cache has."""
+        found = self.cache.get_many(self.backbone.features_key, digests)
+        return {digest: row[self._columns] for digest, row in found.items() if len(row) == self._full_width}
+
     def _computed(self, read: _Read) -> Extraction:
         """Send what the cache did not have through the network."""
         rows = np.empty((len(read.kept), self._full_width), np.float32)
@@ -149,26 +159,10 @@ class Extractor(FeatureSource):
         )
 
 
-class Reading(TypedDict, total=False):
-    """How images are read. It never changes a prediction.
-
-    cache: keep features on disk, so that an image passes through the network once (default: yes); or a cache.
-    workers: number of processes that decode images (default: as needed).
-    progress: show bars (default: when standard error is a terminal).
-    """
-
-    cache: FeatureCache | NoCache | bool
-    workers: int | None
-    progress: bool | None
-
-
 def extractor_of(backbone: Backbone, layers: Sequence[str], reading: Reading) -> Extractor:
     """A reader of these layers."""
-    cache = reading.get("cache", True)
-    if isinstance(cache, bool):
-        cache = FeatureCache() if cache else NoCache()
     workers, progress = reading.get("workers"), reading.get("progress")
-    return Extractor(backbone, layers, cache=cache, workers=workers, progress=progress)
+    return Extractor(backbone, layers, cache=cache_of(reading), workers=workers, progress=progress)
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layup.errors import BadImageError, LayupError
-from layup.images import ImageSource, image_digest, is_open_file, open_image
+from layup.images import ImageSource, StoredImage, image_digest, is_open_file, open_image
 from layup.progress import progress_bar
 
 T = TypeVar("T")
@@ -219,7 +219,7 @@ def worker_count(images: Sequence[ImageSource], wanted: int | None = None) -> in
         return 0
     if wanted is not None:
         return wanted
-    return min(4, os.cpu_count() or 1) if isinstance(images[0], str | os.PathLike) else 0
+    return min(4, os.cpu_count() or 1) if isinstance(images[0], str | os.PathLike | StoredImage) else 0
 
 
 @dataclass(frozen=True)

@@ -55,6 +55,11 @@ class ProjectedRows(FeatureSource):
         for part in self.source.stream(images, title):
             yield replace(part, rows=self.project(part.rows))
 
+    def recall(self, digests: Sequence[bytes]) -> dict[bytes, Rows]:
+        """The projected rows of what the cache has."""
+        found = self.source.recall(digests)
+        return {digest: self.project(row[None])[0] for digest, row in found.items()}
+
     def project(self, rows: Rows) -> Rows:
         """ReLU(f W) of each row f."""
         return np.maximum(rows.astype(np.float64) @ self.matrix, 0.0).astype(np.float32)
@@ -91,6 +96,15 @@ class JoinedRows(FeatureSource):
         streams = [source.stream(images, f"{title} ({name})") for name, source in self.sources.items()]
         for parts in zip(*streams, strict=True):
             yield _side_by_side(parts)
+
+    def recall(self, digests: Sequence[bytes]) -> dict[bytes, Rows]:
+        """The rows of what the cache has for all sources."""
+        found = [source.recall(digests) for source in self.sources.values()]
+        return {
+            digest: np.concatenate([each[digest] for each in found])
+            for digest in found[0]
+            if all(digest in each for each in found)
+        }
 
 
 def _side_by_side(parts: Sequence[Extraction]) -> Extraction:

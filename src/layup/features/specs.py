@@ -18,7 +18,8 @@ from layup.schema import FIELDS, Shape, whole
 
 if TYPE_CHECKING:  # not needed to read a file
     from layup.backbones import Backbone
-    from layup.features.extract import FeatureSource, Reading
+    from layup.features.extract import FeatureSource
+    from layup.features.reading import Reading
 
 EMBEDDING = "final embedding"
 """Its name among the names of layers: no module has a space in its name."""

@@ -1,15 +1,26 @@
+from .addresses import require_local as require_local
+from .archives import ArchiveMember as ArchiveMember
 from .decode import (
     ImageSource as ImageSource,
+    StoredImage as StoredImage,
+    described as described,
     image_digest as image_digest,
     is_encoded as is_encoded,
+    is_image as is_image,
     is_open_file as is_open_file,
     open_image as open_image,
 )
 from .folders import (
-    PARTS as PARTS,
     class_folders as class_folders,
     find_images as find_images,
+    has_photo_name as has_photo_name,
     label_of as label_of,
-    require_one_label_each as require_one_label_each,
     visible as visible,
 )
+from .labelled import (
+    PARTS as PARTS,
+    LabelledPhotos as LabelledPhotos,
+    require_one_label_each as require_one_label_each,
+)
+from .photos import labelled_photos as labelled_photos, unlabelled_photos as unlabelled_photos
+from .watching import changes as changes

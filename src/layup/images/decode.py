@@ -13,6 +13,7 @@ import os
 import stat
 import threading
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -24,8 +25,9 @@ from PIL import ExifTags, Image, UnidentifiedImageError
 
 from layup.errors import BadImageError
 from layup.formats import has_controls, printable
+from layup.images.heic import HEAD, HEIF, can_read_heic, is_heic
 
-FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "AVIF", "HEIF", "ICO")
+FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "AVIF", HEIF, "ICO")
 """The file formats that are tried. Not all that Pillow knows: its EPS reader, for one, starts Ghostscript,
 and it reads half a JPEG 2000 file as half an image without an error."""
 
@@ -64,8 +66,22 @@ class OpenFile(Protocol):
         """Read `size` bytes, or all that are left."""
 
 
-Encoded: TypeAlias = str | os.PathLike[str] | bytes | bytearray | memoryview | OpenFile
-"""An encoded image: the path of its file, the contents, or the open file."""
+class StoredImage(ABC):
+    """An encoded image inside something else, such as an archive. Every process can read it, at any time."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def contents(self) -> bytes:
+        """What its file would hold. Raises `BadImageError` if that cannot be read."""
+
+    @abstractmethod
+    def location(self) -> tuple[str, str]:
+        """The file that it is in, and what tells it from all others in that file."""
+
+
+Encoded: TypeAlias = str | os.PathLike[str] | bytes | bytearray | memoryview | OpenFile | StoredImage
+"""An encoded image: the path of its file, the contents, the open file, or where it is stored."""
 Stream: TypeAlias = io.BufferedReader | io.BytesIO
 ImageSource: TypeAlias = Encoded | Image.Image | npt.NDArray[Any] | TensorLike
 """Everything that `open_image` takes."""
@@ -86,16 +102,19 @@ def is_encoded(source: object) -> TypeGuard[Encoded]:
     >>> is_encoded("a.jpg"), is_encoded(b""), is_encoded(io.BytesIO()), is_encoded([])
     (True, True, True, False)
     """
-    return isinstance(source, str | os.PathLike | bytes | bytearray | memoryview) or is_open_file(source)
+    if isinstance(source, str | os.PathLike | bytes | bytearray | memoryview | StoredImage):
+        return True
+    return is_open_file(source)
 
 
 def open_image(source: ImageSource) -> Image.Image:
     """A new, upright RGB image from a file, a PIL image, an array or a tensor.
 
-    A file is its path, its contents (bytes), or an open one, which is read from its beginning and left open,
-    at the same position. The EXIF orientation is applied, alpha is dropped, an animation is its first frame,
-    and 16 bits become 8 by scaling. Arrays are H×W, H×W×1, H×W×3 or H×W×4; tensors C×H×W, as in torchvision,
-    with 1 or 3 channels. Costs one decoding. Raises only `BadImageError` for what is not a usable image.
+    A file is its path, its contents (bytes), a member of an archive, or an open one, which is read from its
+    beginning and left open, at the same position. The EXIF orientation is applied, alpha is dropped, an
+    animation is its first frame, and 16 bits become 8 by scaling. Arrays are H×W, H×W×1, H×W×3 or H×W×4;
+    tensors C×H×W, as in torchvision, with 1 or 3 channels. Costs one decoding. Raises only `BadImageError`
+    for what is not a usable image.
 
     >>> open_image(np.array([[0.0, 1.0]])).getpixel((1, 0))
     (255, 255, 255)
@@ -105,23 +124,37 @@ def open_image(source: ImageSource) -> Image.Image:
     """
     if is_encoded(source):
         with _opened(source) as file:
-            return _decoded(lambda: _identified(file), _described(source))
+            return _decoded(lambda: _identified(file, described(source)), described(source))
     if isinstance(source, Image.Image):
-        return _decoded(lambda: source, _described(source))
+        return _decoded(lambda: source, described(source))
     if isinstance(source, np.ndarray):
-        return _pictured(source, _described(source))
+        return _pictured(source, described(source))
     if isinstance(source, TensorLike):
-        return _pictured(_height_width_channels(source), _described(source))
+        return _pictured(_height_width_channels(source), described(source))
     raise BadImageError(
-        f"Cannot use {_described(source)} as an image. Give a path, the bytes of a file, an open file, "
+        f"Cannot use {described(source)} as an image. Give a path, the bytes of a file, an open file, "
         f"a PIL image, an array or a tensor. {ALLOWED_ARRAYS}"
     )
+
+
+def is_image(source: ImageSource) -> bool:
+    """Whether `open_image` can use it. Costs a decoding.
+
+    >>> is_image(np.zeros((2, 2))), is_image(b"Dear diary")
+    (True, False)
+    """
+    try:
+        open_image(source)
+    except BadImageError:
+        return False
+    return True
 
 
 def image_digest(source: ImageSource) -> bytes:
     """A hash of an image, 32 bytes: of a file's contents, or of anything else's size and RGB pixels.
 
-    A file (a path, its bytes or an open file) is read but not decoded. The two kinds never share a digest.
+    A file (a path, its bytes, an open file, a member of an archive) is read but not decoded. The two
+    kinds never share a digest.
 
     >>> grey = np.full((2, 2), 51, np.uint8)
     >>> image_digest(grey) == image_digest(grey.T / 255) != image_digest(grey + 1)
@@ -132,7 +165,7 @@ def image_digest(source: ImageSource) -> bytes:
             try:
                 return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=32)).digest()
             except OSError as error:
-                raise _unreadable(_described(source), error) from error
+                raise _unreadable(described(source), error) from error
     # Not the values as given: palette, orientation and byte order matter too, and are all applied in the RGB.
     image = open_image(source)
     return hashlib.blake2b(
@@ -147,15 +180,15 @@ def _opened(source: Encoded) -> AbstractContextManager[Stream]:
     """A new file object with these contents, or the error that says why they cannot be read."""
     if isinstance(source, str | os.PathLike):
         return _opened_path(source)
-    contents = _contents(source)
+    contents = source.contents() if isinstance(source, StoredImage) else _contents(source)
     if not contents:
-        raise BadImageError(f"Cannot use {_described(source)}: it is empty (0 bytes).")
+        raise BadImageError(f"Cannot use {described(source)}: it is empty (0 bytes).")
     return io.BytesIO(contents)
 
 
 def _contents(source: Any) -> bytes:
     """The contents of a buffer or of an open file, which is left as it was."""
-    name = _described(source)
+    name = described(source)
     as_text = BadImageError(f"Cannot use {name}: it was opened as text. Open it with the mode 'rb'.")
     if isinstance(source, io.TextIOBase):
         raise as_text
@@ -192,7 +225,7 @@ def _read_again(file: Any) -> Any:
 
 @contextlib.contextmanager
 def _opened_path(path: str | os.PathLike[str]) -> Iterator[Stream]:
-    name = _described(path)
+    name = described(path)
     try:
         # Before opening: opening a pipe would wait for a writer without end.
         status = Path(path).stat()
@@ -219,7 +252,7 @@ def _opened_path(path: str | os.PathLike[str]) -> Iterator[Stream]:
 
 def _no_file(folder: Path) -> BadImageError:
     """Why a folder that was given as an image, or listed as bad, cannot be used."""
-    name = _described(folder)
+    name = described(folder)
     try:
         with os.scandir(folder):
             pass
@@ -237,8 +270,14 @@ def _unreadable(name: str, error: OSError) -> BadImageError:
     return BadImageError(f"Cannot use {name}: it cannot be read ({error.strerror or error}).")
 
 
-def _identified(file: Stream) -> Image.Image:
+def _identified(file: Stream, name: str) -> Image.Image:
     Image.init()  # HEIF needs a plug-in, AVIF a recent Pillow; Pillow fails on a format that it does not know
+    if is_heic(file.read(HEAD)) and not can_read_heic():
+        raise BadImageError(
+            f"Cannot use {name}: it is a HEIC photo, which needs another package. "
+            "Run pip install 'layup-cl[heic]', or convert it to JPEG."
+        )
+    file.seek(0)
     image = Image.open(file, formats=[name for name in FORMATS if name in Image.OPEN])
     # Between this limit and its double, Pillow only warns.
     if Image.MAX_IMAGE_PIXELS is not None and image.width * image.height > Image.MAX_IMAGE_PIXELS:
@@ -360,7 +399,7 @@ def _eight_bits(values: npt.NDArray[Any], name: str) -> npt.NDArray[np.uint8]:
 
 
 def _height_width_channels(tensor: Any) -> npt.NDArray[Any]:
-    name = _described(tensor)
+    name = described(tensor)
     try:
         values = tensor.detach().cpu()
         if values.is_floating_point():
@@ -373,10 +412,12 @@ def _height_width_channels(tensor: Any) -> npt.NDArray[Any]:
     return np.moveaxis(array, 0, -1)
 
 
-def _described(source: object) -> str:
+def described(source: object) -> str:
     """How an error names an image: by the name of its file, if it has one."""
     if isinstance(source, str | os.PathLike):
         return repr(os.fspath(source))
+    if isinstance(source, StoredImage):
+        return repr(str(source))
     kind = f"this {type(source).__name__}"
     if isinstance(source, bytes | bytearray):
         return f"{kind} ({len(source):,} bytes)"

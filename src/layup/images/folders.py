@@ -4,20 +4,33 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
 from pathlib import Path
-from unicodedata import normalize
 
 from layup.errors import InputError
-from layup.formats import has_controls, printable
-from layup.images.decode import ImageSource
+from layup.formats import has_controls
+from layup.images.labelled import (
+    PARTS,
+    LabelledPhotos,
+    all_empty,
+    label_from,
+    left_out,
+    no_classes,
+    parts_of_dataset,
+)
 
 CLUTTER = frozenset({"thumbs.db", "ehthumbs.db", "desktop.ini", "icon\r", "__macosx", "@eadir"})
 """What operating systems leave among photos (lower case)."""
 
-PARTS = frozenset({"train", "training", "val", "valid", "validation", "test"})
-"""Folder names that are parts of a dataset rather than classes, if they contain folders."""
+PHOTO_ENDINGS = (
+    *(".jpg", ".jpeg", ".jfif", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff"),
+    *(".avif", ".heic", ".heif", ".hif", ".ppm", ".pgm", ".ico"),
+)
+"""How the names of photos end (lower case)."""
+
+METADATA = ("metadata.csv", "metadata.jsonl")
+"""Files that list the photos of a folder with their labels, as Hugging Face's ImageFolder reads them."""
 
 
 def find_images(folder: str | os.PathLike[str]) -> list[Path]:
@@ -34,7 +47,7 @@ def find_images(folder: str | os.PathLike[str]) -> list[Path]:
     Traceback (most recent call last):
     layup.errors.InputError: There is no folder 'no/such/folder'.
     """
-    return _sorted_below(_existing(folder))
+    return _sorted_below(existing(folder))
 
 
 def class_folders(folder: str | os.PathLike[str]) -> tuple[list[Path], list[str]]:
@@ -52,31 +65,55 @@ def class_folders(folder: str | os.PathLike[str]) -> tuple[list[Path], list[str]
     >>> [path.name for path in paths], labels
     (['1.jpg'], ['tabby'])
     """
-    photos = _existing(folder)
+    paths, labels, _ = _labelled(existing(folder))
+    return paths, labels
+
+
+def labelled_folder(folder: Path) -> LabelledPhotos:
+    """The same, and remarks about photos next to the class folders and classes without photos."""
+    return LabelledPhotos(*_labelled(existing(folder)))
+
+
+def _labelled(photos: Path) -> tuple[list[Path], list[str], list[str]]:
+    """The files in class folders, their labels, and remarks."""
     inside, loose = visible(photos)
     location = _real(photos)
-    classes = [each for each in inside if not _leads_up(_real(each), [location])]
+    classes = sorted(each for each in inside if not _leads_up(_real(each), [location]))
     if not classes:
-        found = f"only {len(loose)} files" if loose else "nothing"
-        raise InputError(
-            f"{str(photos)!r} has no class folders, {found} directly in it. "
-            "Put each class in its own folder: PHOTOS/tabby/1.jpg."
+        raise no_classes(str(photos), len(loose))
+    if {each.name.lower() for each in classes} <= PARTS and all(map(_is_dataset, classes)):
+        raise parts_of_dataset(str(photos), [each.name for each in classes])
+    broken = {each for each in loose if each.is_symlink() and not each.exists()}
+    found = {each: _of_class(each) for each in sorted([*classes, *broken])}
+    names = [each.name for each in loose if each not in broken]
+    remarks = left_out(
+        str(photos),
+        [name for name in names if has_photo_name(name)],
+        [each.name for each, files in found.items() if not files],
+    )
+    if lists := sorted(set(names) & set(METADATA)):
+        remarks.append(
+            f"{str(photos / lists[0])!r} is not used, only class folders. Give it itself to use it."
         )
-    classes.sort()
-    if {each.name.lower() for each in classes} <= PARTS and all(visible(each)[0] for each in classes):
-        raise InputError(
-            f"{str(photos)!r} holds the parts of a dataset ({', '.join(each.name for each in classes)}), not "
-            f"classes. Did you mean {str(classes[-1])!r}?"
-        )
-    classes += [each for each in loose if each.is_symlink() and not each.exists()]
-    labelled = [(path, label_of(each)) for each in sorted(classes) for path in _of_class(each)]
-    if not labelled:
-        names = ", ".join(each.name for each in classes)
-        raise InputError(
-            f"The class folders in {str(photos)!r} are all empty: {names}. "
-            "Put photos in them: PHOTOS/tabby/1.jpg."
-        )
-    return [path for path, _ in labelled], [label for _, label in labelled]
+    if not any(found.values()):
+        raise all_empty(str(photos), [each.name for each in classes])
+    labelled = [(path, label_of(each)) for each, files in found.items() for path in files]
+    return [path for path, _ in labelled], [label for _, label in labelled], remarks
+
+
+def _is_dataset(folder: Path) -> bool:
+    """Whether a folder has class folders, or a list of its photos."""
+    folders, files = visible(folder)
+    return bool(folders) or any(each.name in METADATA for each in files)
+
+
+def has_photo_name(name: str) -> bool:
+    """Whether a file's name is that of a photo.
+
+    >>> has_photo_name("1.JPG"), has_photo_name("readme.txt")
+    (True, False)
+    """
+    return name.lower().endswith(PHOTO_ENDINGS)
 
 
 def label_of(folder: Path) -> str:
@@ -85,19 +122,11 @@ def label_of(folder: Path) -> str:
     >>> label_of(Path("photos/cafe\u0301"))
     'café'
     """
-    # The same letters for every file system's spelling: a Mac decomposes é.
-    return printable(normalize("NFC", folder.name))
+    return label_from(folder.name)
 
 
-def require_one_label_each(images: Sequence[ImageSource], labels: Sequence[str]) -> None:
-    """Refuse different numbers of images and labels."""
-    if len(images) != len(labels):
-        raise InputError(
-            f"There are {len(images)} images but {len(labels)} labels. Give one label per image."
-        )
-
-
-def _existing(folder: str | os.PathLike[str]) -> Path:
+def existing(folder: str | os.PathLike[str]) -> Path:
+    """The folder, which has to be one that can be read."""
     path = Path(folder)
     try:
         if path.is_dir():
@@ -120,11 +149,20 @@ def visible(folder: Path) -> tuple[list[Path], list[Path]]:
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
-                if not entry.name.startswith(".") and entry.name.lower() not in CLUTTER:
+                if not is_clutter(entry.name):
                     (folders if _is_folder(entry) else files).append(folder / entry.name)
     except OSError as error:
         raise _closed(folder, error) from error
     return folders, files
+
+
+def is_clutter(name: str) -> bool:
+    """Whether a file or folder of this name is not meant for people: hidden, or left there by a system.
+
+    >>> is_clutter("__MACOSX"), is_clutter(".git"), is_clutter("tabby")
+    (True, True, False)
+    """
+    return name.startswith(".") or name.lower() in CLUTTER
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:

@@ -1,8 +1,13 @@
 from .file import read_model as read_model
-from .image_model import (
-    BatchReport as BatchReport,
-    ImageModel as ImageModel,
-    Predictions as Predictions,
-    mixed_engines as mixed_engines,
-)
+from .glance import all_known as all_known
+from .image_model import ImageModel as ImageModel, mixed_engines as mixed_engines
+from .kind import require_model as require_model
+from .known import KnownPhotos as KnownPhotos
+from .log import Entry as Entry, last_expected as last_expected
 from .named import NMC as NMC, LayNMC as LayNMC, LayUP as LayUP, load as load
+from .plan import Conflict as Conflict
+from .reports import (
+    BatchReport as BatchReport,
+    Prediction as Prediction,
+    Predictions as Predictions,
+)

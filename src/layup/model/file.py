@@ -16,9 +16,13 @@ from typing import Any
 from numpy.typing import NDArray
 
 from layup import memory, schema, storage
-from layup.algebra import HEADER as SUMS, KINDS, ClassSums
+from layup.algebra import HEADER as SUMS, KINDS, ClassRoots, ClassSums
 from layup.errors import ConsentError
 from layup.features import Embedding, LastLayers, OneLayer, Projected, spec_from
+from layup.model import known
+from layup.model.kind import KIND
+from layup.model.known import KnownPhotos
+from layup.model.log import ENTRY
 from layup.schema import (
     AMOUNT,
     FIELDS,
@@ -36,13 +40,17 @@ from layup.schema import (
 )
 from layup.storage import Declarations
 
-KIND = "model"
 TUNED = "adapter."
 """Before the names of an adapter's tensors."""
 READING = 10
 """How many arrays of the size of the sums are held while the sums are read and checked."""
 READING_TUNED = 2
 """The same for an adapter's tensors, which are only read."""
+READING_PHOTOS = 6
+"""The same for photos: as they are filed, opened, and sorted."""
+
+READING_ROOTS = 3
+"""The same for roots: as they are filed, checked, and kept."""
 
 ENGINES = ("eager", "folded", "onnx")
 PIXELS = whole(1, 2**16)
@@ -78,7 +86,9 @@ HEADER: Shape = {
     "chosen": FIELDS,
     "first_session?": FIELDS,
     "backbone": BACKBONE,
-    "batches": [HASH],
+    "log": [ENTRY],
+    "photos?": FIELDS,
+    "roots?": FIELDS,
     "versions": fields_of(NAME),
     **SUMS,
     "labels": listed(LABEL),
@@ -101,10 +111,12 @@ BUILT_IN = {
 
 @dataclass(frozen=True)
 class ModelFile:
-    """A file that passed all checks: its header, its sums, and the tensors of its adapter."""
+    """A file that passed all checks: its header, sums, photos and roots, and the tensors of its adapter."""
 
     header: dict[str, Any]
     sums: ClassSums
+    photos: KnownPhotos | None
+    roots: ClassRoots | None
     tuned: dict[str, NDArray[Any]]
 
 
@@ -116,19 +128,37 @@ def read_model(path: str | os.PathLike[str]) -> ModelFile:
     header, arrays = storage.read(path, KIND, _require_readable)
     try:
         sums = KINDS[header["classifier"]["kind"]].sums.from_state(header, arrays)
+        photos = _photos(header, arrays)
+        roots = None
+        if "roots" in header:
+            roots = ClassRoots.from_state(header["roots"], {"roots": arrays["roots"]})
+            roots.require_roots_of(sums)
     except ValueError as error:
         raise storage.damaged(path, str(error)) from error
     tuned = {name.removeprefix(TUNED): each for name, each in arrays.items() if name.startswith(TUNED)}
-    return ModelFile(header, sums, tuned)
+    return ModelFile(header, sums, photos, roots, tuned)
+
+
+def _photos(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> KnownPhotos | None:
+    """The photos that a file knows; None if it is anonymous."""
+    if "photos" not in header:
+        return None
+    counts = dict(zip(header["labels"], header["counts"], strict=True))
+    known.require_sound(arrays, counts, len(header["log"]))
+    return KnownPhotos.from_state(header["photos"], arrays, header["labels"])
 
 
 def _require_readable(header: Mapping[str, Any], declared: Declarations) -> None:
     """Refuse what is not sound, or would not fit into memory."""
     require_sound(header, declared)
-    parts = {"its sums": 0, "its adapter": 0}
+    parts = {"its sums": 0, "its adapter": 0, "its photos": 0, "its roots": 0}
     for name, each in declared.items():
         if name.startswith(TUNED):
             parts["its adapter"] += READING_TUNED * each.nbytes
+        elif name in ClassRoots.ARRAYS:
+            parts["its roots"] += READING_ROOTS * each.nbytes
+        elif name in known.ARRAYS:
+            parts["its photos"] += READING_PHOTOS * each.nbytes
         else:
             parts["its sums"] += READING * each.nbytes
     memory.require(memory.Forecast(parts), "Reading this model")
@@ -144,8 +174,15 @@ def require_sound(header: Mapping[str, Any], declared: Declarations) -> None:
             raise ValueError("it names one backbone, and says how to load another")
     sums = _require_classifier(header)
     sums.require_declared(header, declared)
+    others = {*sums.ARRAYS}
+    if "photos" in header:
+        known.require_declared(header["photos"], declared)
+        others |= {*known.ARRAYS}
+    if "roots" in header:
+        ClassRoots.require_declared(header["roots"], declared)
+        others |= {*ClassRoots.ARRAYS}
     for name in declared:
-        if name not in sums.ARRAYS and not name.startswith(TUNED):
+        if name not in others and not name.startswith(TUNED):
             raise ValueError(f"it holds an array {schema.shown(name)}, which is unknown")
     precision = header["classifier"].get("precision", "float64")
     if precision != declared["prototypes"].dtype:
@@ -162,6 +199,8 @@ def _require_classifier(header: Mapping[str, Any]) -> type[ClassSums]:
     kind = KINDS[name]
     schema.require(made_with, kind.parameters, "header.classifier")
     schema.require(header["chosen"], kind.chosen, "header.chosen")
+    for number, entry in enumerate(header["log"]):
+        schema.require(entry.get("chosen", {}), kind.chosen, f"header.log[{number}].chosen")
     return kind.sums
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 from unicodedata import normalize
 
 from layup.errors import InputError
@@ -19,6 +20,31 @@ def listed(images: Iterable[ImageSource]) -> Sequence[ImageSource]:
     # different: its numbers in brackets are names of rows.
     by_index = isinstance(images, Sequence) or len(getattr(images, "shape", ())) > 1
     return images if by_index or not hasattr(images, "__iter__") else list(images)  # type: ignore[return-value]
+
+
+class Chosen(Sequence[ImageSource]):
+    """Some of the images, in this order: each is still made only when it is read.
+
+    >>> Chosen(["a.jpg", "b.jpg", "c.jpg"], [2, 0])[1]
+    'a.jpg'
+    """
+
+    def __init__(self, images: Sequence[ImageSource], indices: Sequence[int]) -> None:
+        self.images = images
+        self.indices = indices
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.images[self.indices[index]]
+
+
+def chosen(images: Sequence[ImageSource], indices: Sequence[int]) -> Sequence[ImageSource]:
+    """Some of the images: a list of a list, and something as lazy of anything else."""
+    if isinstance(images, list | tuple):
+        return [images[index] for index in indices]
+    return Chosen(images, indices)
 
 
 def _is_picture(images: object) -> bool:

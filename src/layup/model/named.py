@@ -11,8 +11,15 @@ from layup.model.image_model import ImageModel
 from layup.tuning import Wanted
 
 
-class RidgeReading(RidgeOptions, Reading, total=False):
-    """How sums are solved (`RidgeOptions`), and how images are read (`Reading`)."""
+class ModelOptions(Reading, total=False):
+    """How images are read (`Reading`), and what is kept of them, see `ImageModel`."""
+
+    anonymous: bool
+    per_class: bool
+
+
+class RidgeModelOptions(RidgeOptions, ModelOptions, total=False):
+    """How sums are solved (`RidgeOptions`), and the rest."""
 
 
 def LayUP(
@@ -21,7 +28,7 @@ def LayUP(
     lam: float | str = "search",
     *,
     adapter: Wanted = None,
-    **options: Unpack[RidgeReading],
+    **options: Unpack[RidgeModelOptions],
 ) -> ImageModel:
     """Multi-layer ridge classification that keeps adding classes: the paper's method.
 
@@ -31,8 +38,8 @@ def LayUP(
         lam: "search" (the paper's, on each batch), "gcv" (from the sums alone) or a number ≥ 0.
         adapter: tune the backbone to the first batch before it is learned (the paper's phase A): "auto",
             the name of an adapter ("adaptformer", "ssf", "vpt", "lora", "full"), or a `FirstSession`.
-        options: `balance` (on by default) and `precision`, see `RidgeOptions`; `cache`, `workers` and
-            `progress`, see `Reading`.
+        options: `balance` (on by default) and `precision`, see `RidgeOptions`; `anonymous` and `per_class`,
+            see `ImageModel`; `cache`, `workers` and `progress`, see `Reading`.
 
     >>> from PIL import Image
     >>> model = LayUP("vit-nano", k=6, lam=1.0, cache=False)
@@ -42,9 +49,9 @@ def LayUP(
     ['blue']
     """
     ridge: Any = {name: value for name, value in options.items() if name in RidgeOptions.__annotations__}
-    reading: Any = {name: value for name, value in options.items() if name not in ridge}
+    others: Any = {name: value for name, value in options.items() if name not in ridge}
     classifier = RidgeClassifier(lam, **{"balance": True, **ridge})
-    return ImageModel(LastLayers(k), classifier, adapter, backbone=backbone, **reading)
+    return ImageModel(LastLayers(k), classifier, adapter, backbone=backbone, **others)
 
 
 def LayNMC(
@@ -53,11 +60,11 @@ def LayNMC(
     *,
     metric: str = "cosine",
     adapter: Wanted = None,
-    **reading: Unpack[Reading],
+    **options: Unpack[ModelOptions],
 ) -> ImageModel:
     """Nearest mean of the concatenated last k layers, by "cosine" or "euclidean" distance."""
     classifier = NearestMeanClassifier(metric)
-    return ImageModel(LastLayers(k), classifier, adapter, backbone=backbone, **reading)
+    return ImageModel(LastLayers(k), classifier, adapter, backbone=backbone, **options)
 
 
 def NMC(
@@ -65,10 +72,10 @@ def NMC(
     *,
     metric: str = "cosine",
     adapter: Wanted = None,
-    **reading: Unpack[Reading],
+    **options: Unpack[ModelOptions],
 ) -> ImageModel:
     """Nearest mean of the network's final embedding, by "cosine" or "euclidean": the simplest baseline."""
-    return ImageModel(Embedding(), NearestMeanClassifier(metric), adapter, backbone=backbone, **reading)
+    return ImageModel(Embedding(), NearestMeanClassifier(metric), adapter, backbone=backbone, **options)
 
 
 load = ImageModel.load

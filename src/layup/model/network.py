@@ -17,7 +17,7 @@ from layup.features import Reading
 from layup.formats import brief
 from layup.images import ImageSource
 from layup.model.turns import Turn, in_turn
-from layup.tuning import FirstSession, adapt
+from layup.tuning import FirstSession
 
 
 @dataclass(frozen=True)
@@ -72,12 +72,21 @@ class Network:
         **options: Any,
     ) -> None:
         """Tune it to the first batch; from then on it is frozen."""
+        from layup.tuning import adapt  # here, because it imports torchvision, which takes seconds
+
         before = self.backbone
         # An earlier attempt at the first batch may have tuned it and then failed.
         base = before if before is self.wanted else before.frozen
         workers, progress = reading.get("workers"), reading.get("progress")
         self._loaded = adapt(base, images, labels, session, workers=workers, progress=progress, **options)
         self.origin = None
+
+    @in_turn
+    def remove_adapter(self) -> None:
+        """Be as before `adapt`."""
+        tuned = self.backbone
+        if isinstance(tuned, AdaptedBackbone) and tuned is not self.wanted:
+            self._loaded, self.origin = tuned.frozen, None
 
     @in_turn
     def state(self) -> tuple[Mapping[str, Any], Mapping[str, NDArray[Any]]]:

@@ -57,7 +57,7 @@ def measured_here(size: Size) -> Point:
 
     def learn(size: Size) -> tuple[float, int | None]:
         """Seconds, and the most bytes that were held while learning."""
-        population, model = Population(size.dim, size.classes), RidgeClassifier("search")
+        population, model = Population(size.dim, size.classes), RidgeClassifier("search", grid="paper")
         seconds, most = 0.0, 0
         for number in range(size.tasks):
             batch = population.batch(size.samples, range(size.classes), seed=number)

@@ -58,7 +58,7 @@ def adapt(
     continues from there; if it had finished, its result is returned immediately.
 
     >>> from layup.backbones import load_backbone
-    >>> from layup.cli.demo import digits_tasks
+    >>> from layup.cli.digits import digits_tasks
     >>> images, labels = digits_tasks()[0].train
     >>> adapted = adapt(load_backbone("vit-nano"), images[:40], labels[:40], FirstSession("vpt", epochs=2))
     >>> len(adapted.record["epochs"]), adapted.tuned_values

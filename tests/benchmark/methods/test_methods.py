@@ -224,6 +224,17 @@ def test_what_reads_a_network_before_and_after_a_session_needs_one(setup, settin
     assert ("a stream does not allow" in str(refusal.value)) == (setting == "ocl")
 
 
+def test_every_method_searches_the_papers_lambdas_and_has_no_option_for_it(setup_for):
+    grids = {}
+    for method in (*map(small, CLOSED_FORM), DepthsMethod((1, 2)), LayersMethod((1, 2))):
+        setup = setup_for(method)
+        classifier = method.resolved(setup).blank_classifier(setup)
+        grids[method.name] = classifier.get_params().get("grid")
+        assert "grid" not in method.options()
+    searching = {"layup", "ridge", "layup-average", "adam+layup", "layup-depths", "ridge-layers"}
+    assert {name: grid for name, grid in grids.items() if grid} == dict.fromkeys(searching, "paper")
+
+
 def test_which_methods_adapt_the_network_unless_told_otherwise():
     adapting = [name for name in CLOSED_FORM if method_class(name).adapts]
     assert adapting == ["ranpac", "ranpac+layup", "adam", "adam+layup", "fsa+lda"]
@@ -554,7 +565,7 @@ def test_layup_at_several_depths_lives_in_a_file_with_every_lambda(setup, tmp_pa
     learner = learned(method, setup, FIRST, SECOND)
     learner.save(tmp_path / "m.layup")
     resumed = method.resume(setup, tmp_path / "m.layup")
-    parameters = {"depths": [1, 4], "lam": "search", "balance": True, "precision": "float64"}
+    parameters = {"depths": [1, 4], "lam": "search", "balance": True, "precision": "float64", "grid": "paper"}
     assert resumed.classifier.parameters() == parameters
     assert resumed.classifier.lambdas_ == learner.classifier.lambdas_
     assert set(learner.classifier.lambdas_) == {"1", "4"}

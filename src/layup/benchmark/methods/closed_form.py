@@ -19,6 +19,9 @@ from layup.images import ImageSource
 from layup.memory import Forecast
 from layup.model import ImageModel
 
+GIVEN = {"grid": "paper"}
+"""Parameters of classifiers that are no options here: every method searches the λ of the paper's tables."""
+
 
 class ModelLearner(Learner):
     """A model as a learner. A bad image ends the run: skipping it would be another experiment."""
@@ -29,11 +32,15 @@ class ModelLearner(Learner):
 
     def learn(self, images: Sequence[ImageSource], labels: Sequence[str]) -> None:
         """Learn a batch. The first one may adapt the backbone, which other runs may wait for."""
-        if self.checkpoint is None or self.model.batches:
-            self.model.learn(images, labels, strict=True)
-            return
-        with storage.locked(self.checkpoint):
-            self.model.learn(images, labels, strict=True, checkpoint=self.checkpoint)
+        options: dict[str, Any] = {"strict": True, "again": True}
+        if self.checkpoint is None or self.model.log:
+            self.model.learn(images, labels, **options)
+        else:
+            with storage.locked(self.checkpoint):
+                self.model.learn(images, labels, **options, checkpoint=self.checkpoint)
+        # The same run leaves the same file, whenever it is made.
+        *_, last = log = self.model.log
+        log[-1] = replace(last, date="", id=f"{len(log):032x}")
 
     def predict(self, images: Sequence[ImageSource]) -> dict[str, list[str]]:
         """The label of every image."""
@@ -47,7 +54,7 @@ class ModelLearner(Learner):
     def adaptation(self) -> dict[str, Any]:
         """After the first batch, how it adapted the backbone, if it did: every epoch, and which was kept."""
         backbone = self.model.backbone_
-        if not isinstance(backbone, AdaptedBackbone) or len(self.model.batches) > 1:
+        if not isinstance(backbone, AdaptedBackbone) or len(self.model.log) > 1:
             return {}
         course = {name: backbone.record[name] for name in ("epochs", "kept")}
         return {"adaptation": {"tuned_values": backbone.tuned_values, **course}}
@@ -115,15 +122,18 @@ class ClosedFormMethod(Method):
         return self.learner(model, setup.checkpoint)
 
     def blank_classifier(self, setup: Setup) -> SumsClassifier:
-        """An empty classifier with those of these options that are its own, and the run's seed."""
-        given = {"seed": setup.seed, **{each.name: getattr(self, each.name) for each in fields(self)}}
+        """An empty classifier with those of these options that are its own, the run's seed, and `GIVEN`."""
+        own = {each.name: getattr(self, each.name) for each in fields(self)}
+        given = {"seed": setup.seed, **GIVEN, **own}
         return self.classifier(**{name: given[name] for name in _defaults(self.classifier) if name in given})
 
     def _blank(self, setup: Setup) -> ImageModel:
         """A model that knows nothing yet."""
         method = self.resolved(setup)
         features, classifier = type(self).features(method, setup), method.blank_classifier(setup)
-        return ImageModel(features, classifier, setup.session, backbone=setup.backbone, **setup.reading)
+        return ImageModel(
+            features, classifier, setup.session, backbone=setup.backbone, anonymous=True, **setup.reading
+        )
 
 
 def closed_form(
@@ -141,7 +151,7 @@ def closed_form(
 
     explanation: the formula, what it keeps, costs and needs, and every option.
     features: the features of a method with these options in a setup.
-    classifier: all its parameters are options as well, except its seed, which is the run's.
+    classifier: all its parameters are options as well, except its seed, which is the run's, and `GIVEN`.
     options: more options with their defaults, or other defaults; those of `without` are left out.
     facts: other class variables of a `Method`: `adapts`, `settings`, …
 
@@ -160,7 +170,7 @@ def closed_form(
         option: None if default == "search" else default for option, default in _defaults(classifier).items()
     }
     every = {**(options or {}), **{option: own[option] for option in own if option not in (options or {})}}
-    names = [option for option in every if option != "seed" and option not in without]
+    names = [option for option in every if option not in ("seed", *GIVEN, *without)]
     namespace = {
         "__doc__": inspect.cleandoc(explanation),
         "name": name,

@@ -1,14 +1,15 @@
 """Numbers → pictures. Matplotlib is imported when the first one is drawn.
 
-`runs` draws what was learned, `speed` what was timed; `canvas` is what they share, also with the figures of
-the paper (`layup.reproduction.drawings`).
+`runs` draws what was learned, `confusion` and `contact_sheet` what is wrong, `speed` what was timed; `canvas`
+is what they share, also with the figures of the paper (`layup.reproduction.drawings`).
 """
 
 from __future__ import annotations
 
 from layup.benchmark.plots.canvas import BETTER, INK, MARKERS, SAFE_COLOURS, WORSE, require_ending
+from layup.benchmark.plots.confusion import confusion_matrix
+from layup.benchmark.plots.contact_sheet import WORST, contact_sheet
 from layup.benchmark.plots.runs import (
-    confusion_matrix,
     curves,
     first_session,
     lines,
@@ -24,8 +25,10 @@ __all__ = [
     "MARKERS",
     "SAFE_COLOURS",
     "WORSE",
+    "WORST",
     "Trend",
     "confusion_matrix",
+    "contact_sheet",
     "curves",
     "first_session",
     "growth",

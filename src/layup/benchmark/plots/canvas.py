@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import textwrap
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -313,15 +314,26 @@ def require_ending(path: str | Path) -> None:
         raise InputError(f"Cannot draw '{path}': its name must end with {', '.join(ENDINGS)}.")
 
 
-def save(figure: Figure, path: str | Path) -> None:
-    """Write the figure in the format that the path ends with: the same numbers, the same file."""
+@contextmanager
+def boxes_for_unknown_letters() -> Iterator[None]:
+    """Letters that the font lacks become boxes: no reason to warn of each."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph")
+        yield
+
+
+def save(figure: Figure, path: str | Path, *, around: float | None = None) -> None:
+    """Write the figure in the format that the path ends with: the same numbers, the same file.
+
+    around: so many inches around all that is drawn, whatever the size of the figure; otherwise its size.
+    """
     from matplotlib import rc_context
 
     undated = {"Date": None} if Path(path).suffix == ".svg" else None
+    size = None if around is None else "tight"
     try:
-        with warnings.catch_warnings(), rc_context({"svg.hashsalt": "layup"}):
-            warnings.filterwarnings("ignore", message="Glyph")  # letters that the font lacks become boxes
-            figure.savefig(path, metadata=undated)
+        with boxes_for_unknown_letters(), rc_context({"svg.hashsalt": "layup"}):
+            figure.savefig(path, metadata=undated, bbox_inches=size, pad_inches=around or 0)
     except OSError as error:
         raise StorageError(
             f"Cannot write the picture '{path}' ({error.strerror}). Choose a folder that can be written to."

@@ -1,4 +1,4 @@
-"""Pictures of runs: what was learned over tasks, and which classes were mistaken for which."""
+"""Pictures of runs: what was learned over tasks, and which classes gain or lose."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from layup.benchmark.metrics import Band
 from layup.benchmark.plots.canvas import (
@@ -194,50 +193,6 @@ def per_class_change(
     counts = f"better: {better}, equal: {len(names) - better - worse}, worse: {worse}"
     title = f"{wrapped(title, figure.get_figwidth())}\n{counts}".strip()
     axes.set_title(title, loc="left", color=INK, fontsize="medium", parse_math=False)
-    save(figure, path)
-
-
-def confusion_matrix(
-    path: str | Path,
-    labels: Sequence[str],
-    table: NDArray[np.int64],
-    title: str = "",
-) -> None:
-    """Rows are true classes, columns the predictions; each row adds up to one."""
-    from matplotlib.colors import PowerNorm
-
-    size = len(labels)
-    named = size <= 60
-    side = max(3.5, 0.32 * size + 2.0) if named else 9.0
-    figure, axes = one_panel(side + (1.0 if named else 1.6), side)
-    shares = table / np.maximum(table.sum(axis=1, keepdims=True), 1)
-    # Without room for numbers, a few mistakes among many images must still show.
-    norm = PowerNorm(1.0 if size <= 25 else 0.5, vmin=0, vmax=1)
-    image = axes.imshow(shares, cmap="Blues", norm=norm, interpolation="nearest")
-    if title:
-        axes.set_title(
-            wrapped(title, figure.get_figwidth()), loc="left", color=INK, fontsize="medium", parse_math=False
-        )
-    if not named:
-        axes.set(xticks=[], yticks=[])  # a number would name nothing
-    else:
-        shown = [cut(label) for label in labels]
-        axes.set_xticks(range(size), shown, rotation=90, parse_math=False)
-        axes.set_yticks(range(size), shown, parse_math=False)
-    if size <= 25:
-        for i, j in np.argwhere(table):
-            axes.text(
-                j,
-                i,
-                str(table[i, j]),
-                ha="center",
-                va="center",
-                fontsize=8,
-                color="white" if shares[i, j] > 0.5 else INK,
-            )
-    axes.set_xlabel("prediction")
-    axes.set_ylabel("truth")
-    figure.colorbar(image, ax=axes, fraction=0.046, pad=0.03, label="share of the true class")
     save(figure, path)
 
 

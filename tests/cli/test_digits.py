@@ -11,12 +11,12 @@ import pytest
 from PIL import Image
 from sklearn.datasets import load_digits
 
-import layup.cli.demo
+import layup.cli.digits
 from layup import NMC, LayUP, load, load_backbone
 from layup.benchmark.datasets import Part, load_dataset
 from layup.benchmark.scenarios import class_incremental
 from layup.cli import main
-from layup.cli.demo import demo_models, digits_scenario, digits_tasks, run_demo, save_examples
+from layup.cli.digits import demo_models, digits_scenario, digits_tasks, run_demo, save_examples
 from layup.features import Embedding, LastLayers
 from photos import log_levels_kept
 
@@ -83,7 +83,7 @@ def test_the_tasks_are_those_of_the_scenario():
 
 
 def test_the_demo_compares_three_methods_on_one_backbone(nano, monkeypatch):
-    monkeypatch.setattr(layup.cli.demo, "load_backbone", lambda: nano)
+    monkeypatch.setattr(layup.cli.digits, "load_backbone", lambda: nano)
     models = demo_models()
     assert list(models) == ["nearest mean", "last layer, k = 1", "LayUP, k = 6"]
     assert [model.features for model in models.values()] == [Embedding(), LastLayers(1), LastLayers()]
@@ -131,8 +131,8 @@ def test_examples_are_test_images_as_files(tmp_path):
 def quick_demo(nano, monkeypatch, tmp_path):
     """The demo with the small backbone and a few images, in a folder of its own."""
     scenario = small()
-    monkeypatch.setattr(layup.cli.demo, "load_backbone", lambda: nano)
-    monkeypatch.setattr(layup.cli.demo, "digits_scenario", lambda: scenario)
+    monkeypatch.setattr(layup.cli.digits, "load_backbone", lambda: nano)
+    monkeypatch.setattr(layup.cli.digits, "digits_scenario", lambda: scenario)
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.chdir(tmp_path)
 

@@ -1,0 +1,68 @@
+"""`layup evaluate`: how often a model is right, and where it is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from layup import storage
+from layup.cli import console, findings
+from layup.cli.app import app
+from layup.cli.files import labelled, loaded_model, require_model, require_usable
+from layup.cli.options import AllowBackbone, AsJson, Model, NoCache, Photos, Strict, Weights, Workers
+
+
+@app.command()
+def evaluate(
+    model: Model,
+    photos: Photos,
+    picture: Annotated[
+        Path | None, typer.Option(help="File for the confusion matrix. Default: next to the model.")
+    ] = None,
+    wrong: Annotated[
+        Path | None,
+        typer.Option(
+            help="A CSV file for all wrong photos, the most confident mistakes first. Next to it, a picture "
+            "with the same name (wrong.csv: wrong.png) shows the worst 36.",
+            metavar="FILE.csv",
+        ),
+    ] = None,
+    unseen: Annotated[
+        bool, typer.Option("--unseen", help="Leave out photos that the model has learned.")
+    ] = False,
+    as_json: AsJson = False,
+    weights: Weights = None,
+    allow_backbone: AllowBackbone = False,
+    strict: Strict = False,
+    no_cache: NoCache = False,
+    workers: Workers = None,
+) -> None:
+    """Measure accuracy on photos that a model has not learned, and show what it confuses.
+
+    layup evaluate m.layup test-photos/        test-photos/CLASS/*.jpg
+    layup evaluate m.layup test-photos/ --wrong wrong.csv
+    layup evaluate m.layup photos/ --unseen    only those that were not learned
+    """
+    require_model(model)
+    paths, labels = labelled(photos)
+    from layup.benchmark import Evaluation, mistakes_csv, plots
+
+    files = findings.outputs(model, picture, wrong)
+    loaded = loaded_model(model, weights, allow_backbone, cache=not no_cache, workers=workers)
+    tested = findings.chosen(loaded, paths, labels, unseen)
+    predicted = loaded.predictions(tested.photos)
+    require_usable(predicted, tested.photos, strict)
+    found = Evaluation(tested.photos, tested.labels, predicted)
+    plots.confusion_matrix(files.picture, *found.confusion)
+    if files.wrong is not None:
+        storage.write_text(files.wrong, mistakes_csv(found.mistakes))
+    if files.sheet is not None:
+        plots.contact_sheet(files.sheet, found.mistakes)
+    if as_json:
+        console.print_json({**found.to_dict(), "learned": tested.learned, **files.to_dict()})
+    else:
+        findings.report(found, files)
+    findings.report_unknown(found.unknown)
+    console.report_bad(predicted.bad, tested.photos)

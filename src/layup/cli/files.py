@@ -1,0 +1,58 @@
+"""Model files, as commands read and change them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from layup import storage
+from layup.cli import console
+from layup.errors import InputError
+
+if TYPE_CHECKING:
+    from layup.images import ImageSource
+    from layup.model import ImageModel, Predictions
+
+
+def held(path: Path) -> AbstractContextManager[None]:
+    """Locks the model while the block runs; a process that has to wait is told who holds it."""
+    storage.require_writable(path)
+    return storage.locked(
+        path, on_wait=lambda holder: console.remark(f"Waiting: '{path}' is in use by {holder} …")
+    )
+
+
+def loaded_model(
+    path: Path, weights: Path | None = None, allow_backbone: bool = False, **reading: Any
+) -> ImageModel:
+    """The model in a file, with the options of the command."""
+    require_model(path)
+    from layup.model import load
+
+    return load(path, weights=weights, allow_backbone=allow_backbone, **reading)
+
+
+def labelled(photos: Path) -> tuple[Sequence[ImageSource], list[str]]:
+    """Photos and their labels; what is odd about them is remarked."""
+    from layup.images import labelled_photos
+
+    found = labelled_photos(photos)
+    console.remarks(found.remarks)
+    return found.images, found.labels
+
+
+def require_model(*paths: Path) -> None:
+    """Refuse what is not a model file, before NumPy and PyTorch are imported: that takes seconds."""
+    from layup.model import require_model
+
+    require_model(*paths)
+
+
+def require_usable(found: Predictions, paths: Sequence[object], strict: bool) -> None:
+    """Refuse predictions of nothing, and bad files if `strict`."""
+    if not paths:
+        raise InputError("There are no image files among the given paths.")
+    if found.bad and (strict or not found.kept):
+        raise InputError(found.bad[0].reason)

@@ -1,0 +1,28 @@
+"""`layup info`: what a model file holds."""
+
+from __future__ import annotations
+
+from layup.cli import console, reports
+from layup.cli.app import app
+from layup.cli.files import require_model
+from layup.cli.options import AsJson, Model
+
+
+@app.command()
+def info(model: Model, as_json: AsJson = False) -> None:
+    """Check a model file, and show what it holds. Its network is not loaded.
+
+    layup info m.layup
+    layup info m.layup --json                  with the photos per class, and the accuracy to expect
+    """
+    require_model(model)
+    from layup.model import Entry, last_expected, read_model
+
+    header = read_model(model).header
+    expected = last_expected([Entry.from_dict(entry) for entry in header["log"]])
+    if as_json:
+        counts = dict(zip(header["labels"], header["counts"], strict=True))
+        console.print_json({**header, "classes": counts, "expected": expected})
+    else:
+        console.information(header, model)
+        reports.expectation(expected)

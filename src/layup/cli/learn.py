@@ -1,0 +1,131 @@
+"""`layup learn`: folders of photos into a model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from layup import storage
+from layup.cli import console, reports
+from layup.cli.app import app
+from layup.cli.files import held, labelled
+from layup.cli.networks import Wanted
+from layup.cli.options import (
+    NETWORK,
+    TUNING,
+    AllowBackbone,
+    Anonymous,
+    Backbone,
+    Balance,
+    Engine,
+    K,
+    Lam,
+    NoCache,
+    PerClass,
+    Photos,
+    Strict,
+    To,
+    Weights,
+    Workers,
+    first_session,
+    given,
+    number_or_rule,
+)
+
+if TYPE_CHECKING:
+    from layup.model import ImageModel
+
+
+@app.command()
+def learn(
+    photos: Photos,
+    to: To,
+    again: Annotated[
+        bool, typer.Option("--again", help="Count all photos, also those that the model knows.")
+    ] = False,
+    relabel: Annotated[
+        bool, typer.Option("--relabel", help="Move photos that the model knows as another class.")
+    ] = False,
+    anonymous: Anonymous = False,
+    per_class: PerClass = False,
+    backbone: Backbone = None,
+    weights: Weights = None,
+    allow_backbone: AllowBackbone = False,
+    input_size: Annotated[
+        int | None,
+        typer.Option(help="Height and width of the network's input, in pixels.", rich_help_panel=NETWORK),
+    ] = None,
+    k: K = None,
+    lam: Lam = None,
+    balance: Balance = None,
+    adapt: Annotated[
+        str | None,
+        typer.Option(
+            help="First tune the network to these photos: auto, adaptformer, ssf, vpt, lora or full.",
+            rich_help_panel=TUNING,
+        ),
+    ] = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            help="Recipe for tuning: default, paper, or official (as the authors' code).",
+            rich_help_panel=TUNING,
+        ),
+    ] = None,
+    epochs: Annotated[
+        int | None,
+        typer.Option(help="Epochs of tuning: passes over the photos.", min=1, rich_help_panel=TUNING),
+    ] = None,
+    learning_rate: Annotated[
+        float | None, typer.Option(help="Learning rate of tuning.", rich_help_panel=TUNING)
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Random seed of tuning.", min=0, rich_help_panel=TUNING)
+    ] = None,
+    engine: Engine = None,
+    strict: Strict = False,
+    no_cache: NoCache = False,
+    workers: Workers = None,
+) -> None:
+    """Learn classes from folders of photos, into a new or an existing model.
+
+    layup learn photos/ --to m.layup           photos/CLASS/*.jpg
+    layup learn photos/ --to m.layup           again, when photos/ has grown: only what is new
+    layup learn more/ --to m.layup             new classes, or more photos of the old ones
+    layup learn photos/ --to v.layup --backbone vit-nano
+
+    Photos that the model knows are left out. The photos are not kept, only one sum
+    per class, one matrix, and a digest per photo. With --adapt, a small set of weights
+    is tuned to the photos of the first call, and kept too. Tuning takes minutes to
+    hours. If it is interrupted, give the same command again to continue.
+    """
+    session = first_session(adapt, preset=preset, epochs=epochs, learning_rate=learning_rate, seed=seed)
+    paths, labels = labelled(photos)
+    reading = {"cache": not no_cache, "workers": workers}
+    wanted = Wanted(backbone, input_size, engine, k, session, anonymous, per_class, reading)
+    with held(to):
+        checkpoint = to.with_name(f"{to.name}.adapting")
+        model = wanted.opened(to, weights, allow_backbone)
+        model.configure(**given({"lam": number_or_rule(lam), "balance": balance}))
+        tuned_before = model.network.adapted
+        done = model.learn(paths, labels, strict=strict, checkpoint=checkpoint, again=again, relabel=relabel)
+        if done.changed:
+            model.expect()
+        model.save(to)
+        storage.delete(checkpoint)  # only now, when the model is saved
+    reports.batch(done, model, paths)
+    reports.saved(to, model)
+    if model.network.adapted and not tuned_before:
+        _show_adaptation(model, to.with_name(f"{to.stem}-adaptation.png"))
+
+
+def _show_adaptation(model: ImageModel, picture: Path) -> None:
+    """Draw how the first session went, and say what it did."""
+    from layup.benchmark import plots
+
+    about, _ = model.network.state()
+    record = about["adapted"]["record"]
+    plots.first_session(picture, record["epochs"], record["kept"])
+    console.adaptation(about["adapted"], picture)

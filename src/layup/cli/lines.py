@@ -1,0 +1,42 @@
+"""`layup predict MODEL -`: paths come in line by line, and each gets a line of JSON at once."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+from layup.cli import console
+from layup.errors import LayupError
+
+if TYPE_CHECKING:
+    from layup.model import ImageModel
+
+
+def predict_lines(model: ImageModel, all_scores: bool) -> None:
+    """Read standard input to its end. Who reads what is printed may leave at any time."""
+    model.predictions([])  # loads the network: an error of its own is not one of the first line
+    try:
+        for line in sys.stdin.buffer:
+            if line.strip():
+                console.print_json(
+                    _predicted(model, os.fsdecode(line.rstrip(b"\r\n")), all_scores), indent=None
+                )
+                sys.stdout.flush()
+    except BrokenPipeError:
+        # What is left in the buffer would fail again when Python ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _predicted(model: ImageModel, path: str, all_scores: bool) -> dict[str, Any]:
+    """The prediction for a photo, or why there is none."""
+    from layup.images import require_local
+
+    try:
+        require_local(path)
+        found = model.predictions([path])
+    except LayupError as error:
+        return {"path": path, "error": str(error)}
+    if found.bad:
+        return {"path": path, "error": found.bad[0].reason}
+    return next(console.prediction_rows([path], found, all_scores))

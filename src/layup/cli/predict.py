@@ -1,0 +1,91 @@
+"""`layup predict`: the classes of photos."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from layup.cli import console
+from layup.cli.app import app
+from layup.cli.files import loaded_model, require_model, require_usable
+from layup.cli.lines import predict_lines
+from layup.cli.options import AllowBackbone, AsJson, Model, NoCache, Strict, Weights, Workers
+from layup.errors import InputError
+
+STANDARD_INPUT = Path("-")
+
+
+@app.command()
+def predict(
+    model: Model,
+    images: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Image files, folders, zip or tar archives, lists of paths (CSV or JSONL); or - to read "
+            "paths from standard input.",
+            metavar="IMAGES",
+        ),
+    ],
+    as_json: AsJson = False,
+    as_csv: Annotated[
+        bool,
+        typer.Option(
+            "--csv",
+            help="Print CSV instead of a table: path, label, score, second, margin. "
+            "Names that begin with =, +, - or @ get a ' in front.",
+        ),
+    ] = False,
+    scores: Annotated[
+        bool, typer.Option("--scores", help="With --csv, --json or -: the scores of all classes, too.")
+    ] = False,
+    weights: Weights = None,
+    allow_backbone: AllowBackbone = False,
+    strict: Strict = False,
+    no_cache: NoCache = False,
+    workers: Workers = None,
+) -> None:
+    """Predict the classes of photos.
+
+    layup predict m.layup a.jpg b.jpg
+    layup predict m.layup holiday.zip --csv > labels.csv
+    layup predict m.layup a.jpg --json         path, label, score, second, margin
+    layup predict m.layup -                    a path per line in, a JSON object per line out
+
+    The score is the model's, not a probability: the highest wins. The margin is
+    how far the second class is behind.
+    """
+    _require_model_first(model, images)
+    if as_json and as_csv:
+        raise InputError("Give --json or --csv, not both.")
+    require_model(model)
+    if STANDARD_INPUT in images:
+        if len(images) > 1 or as_csv or strict:
+            raise InputError(
+                "With -, each line gets a JSON object. Leave other images, --csv and --strict out."
+            )
+        predict_lines(
+            loaded_model(model, weights, allow_backbone, cache=not no_cache, workers=0, progress=False),
+            scores,
+        )
+        return
+    from layup.images import unlabelled_photos
+
+    photos = [photo for each in images for photo in unlabelled_photos(each)]
+    reading = {"cache": not no_cache, "workers": workers}
+    found = loaded_model(model, weights, allow_backbone, **reading).predictions(photos)
+    require_usable(found, photos, strict)
+    style = "json" if as_json else "csv" if as_csv else "table"
+    console.predictions([photos[i] for i in found.kept], found, style, scores)
+    console.report_bad(found.bad, photos)
+
+
+def _require_model_first(model: Path, images: list[Path]) -> None:
+    """Notice, before anything is loaded, that the model was given after the photos."""
+    models = [each for each in images if each.suffix == ".layup"]
+    if models and model.suffix != ".layup":
+        others = [str(each) for each in (model, *images) if each != models[0]]
+        meant = shlex.join(["layup", "predict", str(models[0]), *others])
+        raise InputError(f"The model comes first, but '{model}' is not one. Did you mean: {meant}?")

@@ -1,0 +1,32 @@
+"""`layup rename`: another name for a class."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from layup.cli import console
+from layup.cli.app import app
+from layup.cli.files import held, loaded_model
+from layup.cli.options import Model
+
+
+@app.command()
+def rename(
+    model: Model,
+    old: Annotated[str, typer.Argument(help="The class as it is called now.", metavar="OLD")],
+    new: Annotated[str, typer.Argument(help="What to call it, or another class.", metavar="NEW")],
+) -> None:
+    """Rename a class. If NEW is a class already, the two become one.
+
+    layup rename m.layup tabbi tabby
+    layup rename m.layup kitten cat            all photos of kitten are photos of cat
+    """
+    with held(model):
+        loaded = loaded_model(model)
+        there = new in loaded.classes_
+        loaded.rename(old, new)
+        loaded.save(model)
+    console.say(f"{old!r} is now {'part of ' if there else ''}{new!r}: {loaded.counts_[new]:,} photos.")
+    console.knowledge(model, loaded.counts_, loaded.classifier_.chosen())

@@ -1,0 +1,94 @@
+"""`layup sync`: a model that is always that of its folder."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from layup.cli import console, reports
+from layup.cli.app import app
+from layup.cli.files import held, labelled
+from layup.cli.networks import Wanted
+from layup.cli.options import AllowBackbone, Backbone, K, Photos, Strict, To, Weights, Workers
+from layup.errors import InputError, LayupError
+
+if TYPE_CHECKING:
+    from layup.model import BatchReport, ImageModel
+
+
+@app.command()
+def sync(
+    photos: Photos,
+    to: To,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what would be done. The model is not changed.")
+    ] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Go on until Ctrl-C: sync whenever the folder changes.")
+    ] = False,
+    every: Annotated[
+        float, typer.Option(help="With --watch: how often to look at the folder, in seconds.", min=0.1)
+    ] = 5.0,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Also forget more than half of what the model knows.")
+    ] = False,
+    backbone: Backbone = None,
+    weights: Weights = None,
+    allow_backbone: AllowBackbone = False,
+    k: K = None,
+    strict: Strict = False,
+    workers: Workers = None,
+) -> None:
+    """Make a model equal to a folder: learn what is new, move what changed class, forget what is gone.
+
+    layup sync photos/ --to m.layup            a second run does nothing
+    layup sync photos/ --to m.layup --dry-run
+    layup sync photos/ --to m.layup --watch    keep it equal
+
+    Photos that are gone are forgotten exactly, with their features from the cache. If the cache does not have
+    them, sync says which photos it would need.
+    """
+    wanted = Wanted(backbone, k=k, reading={"workers": workers})
+
+    def once() -> None:
+        from layup.model import all_known
+
+        paths, labels = labelled(photos)
+        with held(to):
+            if to.exists() and wanted.any_network and (known := all_known(to, paths, labels, wanted.reading)):
+                reports.unchanged(to, known.header)
+                return
+            model = wanted.opened(to, weights, allow_backbone)
+            done = model.sync(paths, labels, dry_run=True)
+            if not dry_run and done.changed:
+                _require_intended(done, model, yes)
+                done = model.sync(paths, labels, strict=strict)
+                model.expect()
+                model.save(to)
+        if dry_run:
+            console.say("Nothing was changed. This is what would be done:")
+        reports.batch(done, model, paths, planned=dry_run)
+        reports.saved(to, model)
+
+    from layup.images import changes
+
+    looks = changes(photos, every)
+    next(looks)  # before the first sync, so that no change is missed
+    once()
+    for _ in looks if watch else ():
+        try:
+            once()
+        except LayupError as error:
+            console.fail(str(error))
+
+
+def _require_intended(done: BatchReport, model: ImageModel, confirmed: bool) -> None:
+    """Refuse to forget most of what a model knows: its folder may have moved."""
+    gone, before = sum(done.forgotten.values()) - done.moved, sum(model.counts_.values())
+    if not confirmed and 2 * gone > before:
+        raise InputError(
+            f"This would forget {gone:,} of {before:,} photos, because they are not in the folder. Nothing "
+            "was changed. If that is right, confirm it.",
+            about="yes",
+        )

@@ -1,0 +1,193 @@
+"""Lists of photos and labels: CSV files and JSON lines, read line by line."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import NoReturn
+
+from layup.errors import InputError
+from layup.formats import brief, has_controls
+from layup.images.addresses import is_address
+from layup.images.labelled import LabelledPhotos, label_from
+
+ENDINGS = (".csv", ".tsv", ".jsonl", ".ndjson")
+"""How the names of manifests end (lower case)."""
+
+PATHS = ("path", "file", "file_name", "filename", "file_path", "filepath", "image", "image_path")
+"""Names of the column of paths, the surest first."""
+
+LABELS = ("label", "class", "class_name", "category")
+"""Names of the column of labels."""
+
+DELIMITERS = (",", ";", "\t")
+
+LONGEST_LINE = 1 << 20
+"""Bytes: one line is held at a time."""
+
+
+def is_manifest(path: Path) -> bool:
+    """Whether a file's name is that of a list of photos.
+
+    >>> is_manifest(Path("labels.CSV")), is_manifest(Path("1.jpg"))
+    (True, False)
+    """
+    return path.name.lower().endswith(ENDINGS)
+
+
+def labelled_manifest(path: Path, label: str | None = None) -> LabelledPhotos:
+    """The photos that a manifest lists, and the label of each.
+
+    label: the name of the column of labels, if it has an unusual one. Relative paths begin at the manifest.
+    Nothing is opened. A million lines take a few seconds, and about 150 bytes each.
+    """
+    images: list[str] = []
+    labels: list[str] = []
+    checked: dict[str, str] = {}  # a million labels, but few different ones
+    for line, file, text in _entries(path, label, labelled=True):
+        if text not in checked:
+            checked[text] = _checked(path, line, text)
+        images.append(file)
+        labels.append(checked[text])
+    return LabelledPhotos(images, labels)
+
+
+def _checked(path: Path, line: int, label: str) -> str:
+    if not label:
+        _refuse(path, line, "the label is empty. Give every photo one")
+    if has_controls(label):
+        _refuse(path, line, f"the label {label!r} has control characters. Rename it")
+    return label_from(label)
+
+
+def manifest_photos(path: Path) -> list[str]:
+    """The photos that a manifest lists, with or without labels."""
+    return [file for _, file, _ in _entries(path, None, labelled=False)]
+
+
+def _entries(path: Path, label: str | None, labelled: bool) -> Iterator[tuple[int, str, str]]:
+    """The number of each line, the path and the label in it."""
+    empty = True
+    reader = _csv_entries if path.name.lower().endswith((".csv", ".tsv")) else _json_entries
+    for line, file, text in reader(path, (label,) if label else LABELS, labelled):
+        if not file:
+            _refuse(path, line, "the path is empty. Give the path of a photo")
+        if is_address(file):
+            _refuse(
+                path, line, f"{brief(file)!r} is an address. Nothing is fetched: download the photos first"
+            )
+        empty = False
+        yield line, _located(path.parent, file), text
+    if empty:
+        raise InputError(f"{str(path)!r} lists no photos.")
+
+
+def _located(folder: Path, file: str) -> str:
+    """Where a file of a manifest is."""
+    found = file if folder == Path() else os.path.join(folder, file)  # noqa: PTH118 (a million of them)
+    if "\\" in file and not os.path.lexists(found):  # written by Windows
+        return _located(folder, file.replace("\\", "/"))
+    return found
+
+
+def _refuse(path: Path, line: int, reason: str) -> NoReturn:
+    raise InputError(f"{str(path)!r}, line {line:,}: {reason}.")
+
+
+# CSV
+
+
+def _csv_entries(path: Path, labels: Iterable[str], labelled: bool) -> Iterator[tuple[int, str, str]]:
+    lines = _lines(path)
+    first = next(lines, "")
+    delimiter = max(DELIMITERS, key=lambda each: sum(name in PATHS for name in _names(first, each)))
+    names = _names(first, delimiter)
+    file_at = _column(path, 1, names, PATHS, "paths")
+    label_at = _column(path, 1, names, labels, "labels") if labelled else file_at
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    try:
+        for row in reader:
+            if not row:
+                continue
+            line = reader.line_num + 1
+            if len(row) != len(names):
+                _refuse(path, line, f"it has {len(row)} values, but the first line has {len(names)}")
+            yield line, row[file_at].strip(), row[label_at].strip()
+    except csv.Error as error:
+        _refuse(path, reader.line_num + 1, f"this is not CSV ({error})")
+
+
+def _names(line: str, delimiter: str) -> list[str]:
+    """The names of the columns, in one spelling.
+
+    >>> _names('"File Name";Label', ";")
+    ['file_name', 'label']
+    """
+    try:
+        row = next(csv.reader([line], delimiter=delimiter), [])
+    except csv.Error:
+        return []
+    return [_spelled(name) for name in row]
+
+
+@lru_cache(1000)
+def _spelled(name: str) -> str:
+    return name.strip().lower().replace(" ", "_").replace("-", "_")
+
+
+def _column(path: Path, line: int, names: list[str], wanted: Iterable[str], what: str) -> int:
+    for name in wanted:
+        if _spelled(name) in names:
+            return names.index(_spelled(name))
+    have = brief(", ".join(names))
+    _refuse(path, line, f"no name for the {what}, such as {next(iter(wanted))!r}, is among {have!r}. Add it")
+
+
+# JSON lines
+
+
+def _json_entries(path: Path, labels: Iterable[str], labelled: bool) -> Iterator[tuple[int, str, str]]:
+    for line, text in enumerate(_lines(path), 1):
+        if not text.strip():
+            continue
+        try:
+            value = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            _refuse(path, line, f"this is not JSON ({brief(str(error))})")
+        if not isinstance(value, dict):
+            _refuse(path, line, 'this is not an object such as {"path": "1.jpg", "label": "tabby"}')
+        row = {_spelled(key): each for key, each in value.items()}
+        names = list(row)
+        file = _value(path, line, row, names[_column(path, line, names, PATHS, "paths")])
+        label = names[_column(path, line, names, labels, "labels")] if labelled else None
+        yield line, file, _value(path, line, row, label) if label else ""
+
+
+def _value(path: Path, line: int, row: Mapping[str, object], name: str) -> str:
+    value = row[name]
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        _refuse(path, line, f"{name!r} is {brief(repr(value))}, but must be text")
+    return str(value).strip()
+
+
+# Lines
+
+
+def _lines(path: Path) -> Iterator[str]:
+    """The lines of a text in UTF-8, with or without a mark at its beginning."""
+    try:
+        with path.open("rb") as file:
+            number = 0
+            while line := file.readline(LONGEST_LINE + 1):
+                number += 1
+                if len(line) > LONGEST_LINE:
+                    _refuse(path, number, f"it is longer than {LONGEST_LINE:,} bytes")
+                yield line.decode("utf-8-sig" if number == 1 else "utf-8")
+    except UnicodeDecodeError:
+        _refuse(path, number, "this is not UTF-8. Save the list as UTF-8")
+    except OSError as error:
+        raise InputError(f"{str(path)!r} cannot be read ({error.strerror or error}).") from error

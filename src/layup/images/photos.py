@@ -1,0 +1,95 @@
+"""Photos as people have them: folders, archives, shards and lists, with or without labels."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from layup.errors import InputError
+from layup.images.addresses import require_local
+from layup.images.archive_classes import archive_classes, inside_archive
+from layup.images.archives import is_archive, list_archive, split_at_archive
+from layup.images.decode import ImageSource
+from layup.images.folders import METADATA, existing, find_images, labelled_folder, visible
+from layup.images.labelled import LabelledPhotos
+from layup.images.manifests import is_manifest, labelled_manifest, manifest_photos
+from layup.images.shards import expanded, is_shard, photos_of_shard, shard_photos
+
+TAKEN = (
+    "Give a folder with one folder per class, a zip or tar archive of one, WebDataset shards, or a list of "
+    "paths and labels (CSV or JSON lines)."
+)
+
+
+def labelled_photos(source: str | os.PathLike[str], *, label: str | None = None) -> LabelledPhotos:
+    """Photos and their labels: of class folders, an archive of them, WebDataset shards, or a manifest.
+
+    label: the column of the labels in a manifest, if it has an unusual name. Nothing is decoded or unpacked
+    here; names and labels are read.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     manifest = Path(folder, "list.csv")
+    ...     _ = manifest.write_text("path,label\\n/photos/1.jpg,tabby\\n")
+    ...     labelled_photos(manifest)
+    LabelledPhotos(images=['/photos/1.jpg'], labels=['tabby'], remarks=[])
+    """
+    return LabelledPhotos.joined([_labelled(path, label) for path in _expanded(source)])
+
+
+def unlabelled_photos(source: str | os.PathLike[str]) -> Sequence[ImageSource]:
+    """The photos of a file, a folder, an archive or a manifest; labels are not needed.
+
+    >>> unlabelled_photos("no/such.jpg")
+    Traceback (most recent call last):
+    layup.errors.InputError: There is no file or folder 'no/such.jpg'.
+    """
+    return [photo for path in _expanded(source) for photo in _unlabelled(path)]
+
+
+def _expanded(source: str | os.PathLike[str]) -> list[Path]:
+    """The paths that are meant, if braces stand for several."""
+    require_local(os.fspath(source))
+    path = Path(source)
+    try:
+        there = path.exists()
+    except OSError:  # a name that is too long, say: reading it will report it
+        there = True
+    return [path] if there else [Path(each) for each in expanded(str(path))]
+
+
+def _labelled(path: Path, label: str | None) -> LabelledPhotos:
+    if found := split_at_archive(path):
+        listing = inside_archive(list_archive(found[0]), found[1])
+        return shard_photos(listing) if is_shard(listing) else archive_classes(listing)
+    if path.is_file():
+        if is_manifest(path):
+            return labelled_manifest(path, label)
+        raise InputError(f"{str(path)!r} is a file, but must hold photos and their labels. {TAKEN}")
+    folders, files = visible(existing(path))
+    lists = [each for each in files if each.name in METADATA]
+    # One folder may be where the listed photos are.
+    if lists and len(folders) <= 1:
+        return labelled_manifest(min(lists), label)
+    if archives := _archives(folders, files):
+        return LabelledPhotos.joined([_labelled(each, label) for each in archives])
+    return labelled_folder(path)
+
+
+def _unlabelled(path: Path) -> Sequence[ImageSource]:
+    if found := split_at_archive(path):
+        listing = inside_archive(list_archive(found[0]), found[1])
+        return photos_of_shard(listing) if is_shard(listing) else listing.in_order()
+    if path.is_dir():
+        if archives := _archives(*visible(path)):
+            return [photo for each in archives for photo in _unlabelled(each)]
+        return [each for each in find_images(path) if each.name not in METADATA]
+    if not path.exists():
+        raise InputError(f"There is no file or folder {str(path)!r}.")
+    return manifest_photos(path) if is_manifest(path) else [path]
+
+
+def _archives(folders: list[Path], files: list[Path]) -> list[Path]:
+    """The archives of a folder that holds nothing else."""
+    return sorted(files) if not folders and all(map(is_archive, files)) else []
