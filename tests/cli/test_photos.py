@@ -984,7 +984,7 @@ def test_a_model_that_has_learned_cannot_be_tuned(here, refused):
 def test_tuning_that_was_killed_goes_on(here, ok, monkeypatch):
     """Killed after the last epoch, before anything is learned: nothing is trained again."""
     with monkeypatch.context() as patch:
-        patch.setattr("layup.model.image_model.ImageModel._visit", None)
+        patch.setattr("layup.model.photo_features.PhotoFeatures.visit", None)
         with pytest.raises(TypeError):
             ok("learn", "first", "--to", "n.layup", *NANO, *BRIEF)
     assert Path("n.layup.adapting").exists()

@@ -402,7 +402,7 @@ def test_what_was_forgotten_leaves_a_sound_file(tmp_path: Path) -> None:
     gone = model.statistics_.empty()
     gone.update(other.extractor_.extract(images[2:]).rows, labels[2:])
     model.classifier_.adopt(model.statistics_ - gone)
-    model.photos = model.photos.without(np.arange(2, 120))
+    model.knowledge.photos = model.photos.without(np.arange(2, 120))
     model.save(tmp_path / "m.layup")
     assert load(tmp_path / "m.layup", cache=False).counts_ == model.counts_
 

@@ -853,7 +853,9 @@ def test_a_base_is_compared_photo_by_photo(make, family):
     base, left, right = family
     before = snapshot(left)
     more = make(FIRST, batch({5: 3}))
-    with pytest.raises(MismatchError, match=r"both models have learned.* 3 of its photos are not in both.*without a base"):
+    with pytest.raises(
+        MismatchError, match=r"both models have learned.* 3 of its photos are not in both.*without a base"
+    ):
         left.merge(right, more)
     assert_unchanged(left, before)
     again = make((FIRST[0][:3][::-1], FIRST[1][:3][::-1]), (FIRST[0][3:], FIRST[1][3:]))

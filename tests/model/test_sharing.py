@@ -58,7 +58,7 @@ def test_models_of_one_base(base: dict[int, str], mine: dict[int, str], theirs: 
         return
     root, one, other = (small_model([*base.items()]) for _ in range(3))
     for model, more in ((one, mine), (other, theirs)):
-        model.log = list(root.log)  # grown from the base
+        model.knowledge.log = list(root.log)  # grown from the base
         if more:
             model.learn(*given(more.items()), relabel=True)
     left, right = {**base, **mine}, {**base, **theirs}
@@ -199,7 +199,7 @@ def test_two_strangers_merge_with_their_base(copied: Path, tmp_path: Path) -> No
 
 def test_a_file_that_could_not_be_read_again_is_not_written(tmp_path: Path) -> None:
     model = small_model(CATS)
-    model.photos = model.photos.with_photos([b"x" * 16], ["cat"], 0)
+    model.knowledge.photos = model.photos.with_photos([b"x" * 16], ["cat"], 0)
     with pytest.raises(InputError, match=r"knows 6 photos of 'cat', but has learned 5\. Nothing was written"):
         model.save(tmp_path / "m.layup")
     assert not (tmp_path / "m.layup").exists()

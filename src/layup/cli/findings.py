@@ -72,7 +72,7 @@ class Chosen:
 def chosen(model: ImageModel, photos: Sequence[ImageSource], labels: Sequence[str], unseen: bool) -> Chosen:
     """All photos, or only those that were not learned; says how many were."""
     if unseen:
-        model.require_recognition()
+        model.knowledge.require_all_known()
     if model.photos is None:
         return Chosen(photos, labels, None)
     new = [i for i, classes in enumerate(model.learned_as(photos)) if not classes]

@@ -7,6 +7,7 @@ and layers give them (which is seen before any of them is read), and the sums co
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from contextlib import suppress
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 
 from layup import memory, schema, storage
 from layup.algebra import HEADER as SUMS, KINDS, ClassRoots, ClassSums
-from layup.errors import ConsentError
+from layup.errors import ConsentError, InputError
 from layup.features import Embedding, LastLayers, OneLayer, Projected, spec_from
 from layup.model import known
 from layup.model.kind import KIND
@@ -139,13 +140,35 @@ def read_model(path: str | os.PathLike[str]) -> ModelFile:
     return ModelFile(header, sums, photos, roots, tuned)
 
 
+def write_model(
+    path: str | os.PathLike[str],
+    header: Mapping[str, Any],
+    arrays: Mapping[str, NDArray[Any]],
+    tuned: Mapping[str, NDArray[Any]],
+) -> None:
+    """Write what `read_model` reads, atomically. What it would refuse is not written, but refused here."""
+    arrays = {**arrays, **{TUNED + name: array for name, array in tuned.items()}}
+    declared = {name: storage.Declared(each.dtype.name, each.shape) for name, each in arrays.items()}
+    try:
+        require_sound(json.loads(json.dumps(header)), declared)
+        _require_sound_photos(header, arrays)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"This model cannot be saved: {error}. Nothing was written.") from error
+    storage.write(path, KIND, header, arrays)
+
+
 def _photos(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> KnownPhotos | None:
     """The photos that a file knows; None if it is anonymous."""
     if "photos" not in header:
         return None
-    counts = dict(zip(header["labels"], header["counts"], strict=True))
-    known.require_sound(arrays, counts, len(header["log"]))
+    _require_sound_photos(header, arrays)
     return KnownPhotos.from_state(header["photos"], arrays, header["labels"])
+
+
+def _require_sound_photos(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+    if "photos" in header:
+        counts = dict(zip(header["labels"], header["counts"], strict=True))
+        known.require_sound(arrays, counts, len(header["log"]))
 
 
 def _require_readable(header: Mapping[str, Any], declared: Declarations) -> None:

@@ -2,29 +2,82 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from layup.errors import ForgetError, MismatchError
-from layup.model.known import KnownPhotos
+from layup.model.knowledge import Knowledge
+from layup.model.known import KnownPhotos, Numbers, reopened
 from layup.model.log import Entry
 from layup.model.parts import Parts
+from layup.model.photo_features import PhotoFeatures
 
-Rows = NDArray[np.int64]
+logger = logging.getLogger(__name__)
+
+
+def merge(mine: Knowledge, other: Knowledge, base: Knowledge | None, features: PhotoFeatures) -> None:
+    """Add what another model has learned, and subtract what both have: by the base, or by photo."""
+    for each in filter(None, (mine, other, base)):
+        each.photos = reopened(each.photos)
+    by_photo = all(each.knows_all for each in (mine, other, base) if each is not None)
+    require_base(mine.log, other.log, None if base is None else base.log, by_photo)
+    log, batches = joined_logs(mine.log, other.log)
+    note, known, twice = "", mine.photos, mine.parts.empty()
+    if known is not None and other.photos is not None:
+        theirs = other.photos
+        old = {entry.id for entry in ([] if base is None else base.log)}
+        ancestor = all(old <= {entry.id for entry in model.log} for model in (mine, other))
+        both = overlap(known, theirs, None if base is None else base.photos, ancestor)
+        if len(both.twice):
+            note = both.words
+            _add_shared(twice, theirs, both.twice, features)
+        if base is not None and base.photos is not None:
+            # What nobody recognises is only known to be counted once as far as it is from the base.
+            known, theirs = known.followed(theirs, base.photos), replace(theirs, sealed=())
+        known = known.without(both.gone).merged(theirs, batches, np.union1d(both.based, both.twice))
+    parts = mine.parts + other.parts
+    if base is not None:
+        parts = without_base(parts, base.parts)
+    if twice.sums.total:
+        parts -= twice
+    if mine.per_class and parts.roots is None:
+        logger.warning(
+            "The merged model keeps no root per class, since not all of these models do: forget_class "
+            "will need the features of a class."
+        )
+    with mine.changing():
+        mine.classifier.adopt_merged(parts.sums, other.classifier)
+        mine.keep(parts.roots)
+        mine.photos = known
+        if len(log) > len(mine.log):  # else the other has nothing that this one had not
+            mine.log = log
+            mine.note("merge", note=note)
+
+
+def _add_shared(twice: Parts, theirs: KnownPhotos, rows: Numbers, features: PhotoFeatures) -> None:
+    """Add up the photos of another model that this one has as well."""
+    lost = features.recall(theirs, rows, twice.update).lost
+    if len(lost):
+        raise MismatchError(
+            f"These models share {len(rows):,} photos, which would count twice, and the features of "
+            f"{len(lost):,} are not in the cache. Give the model that both started from as the "
+            "base: merge(other, base=…); or let one of them forget these photos first.",
+            about="base",
+        )
 
 
 @dataclass(frozen=True)
 class Overlap:
     """Rows of the photos of two models, A and B, that are no longer in A + B − base, or are in it twice."""
 
-    gone: Rows
+    gone: Numbers
     """Of A: photos of the base that B has forgotten, or moved."""
-    based: Rows
+    based: Numbers
     """Of B: photos that it has from the base."""
-    twice: Rows
+    twice: Numbers
     """Of B: photos that A has learned as well."""
     conflicts: int = 0
     """How many of these have another class in A, which is kept."""
@@ -55,7 +108,8 @@ def overlap(
         if strange and not ancestor:
             raise MismatchError(
                 "The base must hold only photos that both models have learned, or be the model that both "
-                f"started from, but {strange:,} of its photos are not in both."
+                f"started from, but {strange:,} of its photos are not in both. Give such a model, or merge "
+                "without a base."
             )
         based = np.flatnonzero(np.isin(others, shared))
         lost = shared[~np.isin(shared, others)]

@@ -22,7 +22,7 @@ from layup.tuning import FirstSession
 
 @dataclass(frozen=True)
 class Origin:
-    """What a file says about a network, and the tensors of its adapter.
+    """What a file says about a network, the tensors of its adapter, and the layers that were summed.
 
     allowed: whether a network from elsewhere may be loaded because the file says so.
     """
@@ -30,6 +30,7 @@ class Origin:
     file: str
     about: Mapping[str, Any]
     tuned: Mapping[str, NDArray[Any]]
+    layers: Mapping[str, int]
     allowed: bool
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -77,3 +78,12 @@ class Predictions:
                 yield Prediction(self.classes[first], score, None, None)
             else:
                 yield Prediction(self.classes[first], score, self.classes[second], score - next_score)
+
+
+def counted(labels: Iterable[str]) -> dict[str, int]:
+    """How often each label is there, sorted by label.
+
+    >>> counted(["dog", "cat", "dog"])
+    {'cat': 1, 'dog': 2}
+    """
+    return dict(sorted(Counter(labels).items()))

@@ -1,0 +1,202 @@
+"""What a model has learned: the sums of its classifier, a root per class, its photos, and the log of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from copy import copy
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from layup.algebra import ClassRoots, SumsClassifier, restored
+from layup.errors import InputError
+from layup.model.known import KnownPhotos, Numbers, require_recognisable
+from layup.model.log import Entry
+from layup.model.parts import Parts
+from layup.registry import unknown_name
+
+
+class Knowledge:
+    """All that learning changes, in memory and in files; images and networks are not known here.
+
+    Args:
+        start: makes the classifier that has learned nothing, when it is first needed.
+        anonymous: keep no digests of photos.
+        per_class: keep a root of the Gram matrix of each class.
+
+    >>> from layup.algebra import RidgeClassifier
+    >>> knowledge = Knowledge(lambda: RidgeClassifier(1.0).fit([[1.0], [2.0]], ["cat", "dog"]))
+    >>> knowledge.rename("dog", "cat")
+    >>> knowledge.counts, knowledge.log[-1].note
+    ({'cat': 2}, 'dog → cat')
+    """
+
+    def __init__(
+        self, start: Callable[[], SumsClassifier], *, anonymous: bool = False, per_class: bool = False
+    ) -> None:
+        self.start = start
+        self.photos: KnownPhotos | None = None if anonymous else KnownPhotos()
+        self.log: list[Entry] = []
+        self.per_class = per_class
+        self._classifier: SumsClassifier | None = None
+        self._roots: ClassRoots | None = None
+
+    @property
+    def classifier(self) -> SumsClassifier:
+        """The classifier with its sums."""
+        if self._classifier is None:
+            self._classifier = self.start()
+        return self._classifier
+
+    @property
+    def roots(self) -> ClassRoots | None:
+        """A root per class, if they are kept."""
+        if self.per_class and self._roots is None:
+            self._roots = ClassRoots(self.classifier.statistics_.dim)
+        return self._roots
+
+    @property
+    def parts(self) -> Parts:
+        """What is added and subtracted."""
+        return Parts(self.classifier.statistics_, self.roots)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many images of each class the sums hold."""
+        counts: dict[str, int] = self.classifier.statistics_.count_by_label()
+        return counts
+
+    # ---- which photos
+
+    @property
+    def knows_all(self) -> bool:
+        """Whether every photo in the sums can be recognised, and G holds no others."""
+        sums = self.parts
+        return self.photos is not None and len(self.photos) == sums.sums.total and not sums.leftover
+
+    def recognised(self, what: str, about: str | None = None) -> KnownPhotos:
+        """The photos, also those whose key came only now; refuse if some cannot be recognised."""
+        self.photos = require_recognisable(self.photos, what, about)
+        return self.photos
+
+    def require_all_known(self) -> None:
+        """Refuse if it cannot be told of every photo whether it was learned."""
+        photos = self.recognised("learned")
+        if not self.knows_all:
+            raise InputError(
+                f"This model cannot tell which photos were learned: it knows {len(photos):,} of "
+                f"{self.parts.sums.total:,}, the others came from an anonymous model."
+            )
+
+    # ---- changing
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """Whatever goes wrong inside, all stays as it was."""
+        photos, log, roots, per_class = self.photos, list(self.log), self._roots, self.per_class
+        header, sums = self.classifier.state()
+        sums = copy(sums)  # what sums hold is replaced, never changed
+        try:
+            yield
+        except BaseException:
+            self.photos, self.log, self._roots, self.per_class = photos, log, roots, per_class
+            self._classifier = restored(header, sums)
+            raise
+
+    def adopt(self, parts: Parts) -> None:
+        """Continue from these sums and roots; λ stays."""
+        self.classifier.adopt(parts.sums)
+        self.keep(parts.roots)
+
+    def keep(self, roots: ClassRoots | None) -> None:
+        """Continue with these roots, or without."""
+        self.per_class, self._roots = roots is not None, roots
+
+    def configure(self, **parameters: Any) -> SumsClassifier:
+        """Change parameters of the classifier, from now on."""
+        self._classifier = self.classifier.with_parameters(**parameters)
+        return self._classifier
+
+    def note(
+        self,
+        action: str,
+        learned: Mapping[str, int] | None = None,
+        forgotten: Mapping[str, int] | None = None,
+        note: str = "",
+    ) -> None:
+        """Log what was done."""
+        self.log.append(Entry(action, learned or {}, forgotten or {}, self.classifier.chosen(), note=note))
+
+    def forget(self, rows: Numbers, minus: Parts, forgotten: Mapping[str, int]) -> None:
+        """Subtract photos, and no longer know these rows."""
+        with self.changing():
+            self.adopt(self.parts - minus)
+            self.photos = (self.photos or KnownPhotos()).without(rows)
+            self.note("forget", forgotten=forgotten)
+
+    def forget_class(self, label: str, minus: Parts | None) -> bool:
+        """Drop a class: exactly, if its parts are given or its root is kept; returns whether it was exact."""
+        left = self.parts.without_class(label) if minus is None else self.parts - minus
+        exact = left.leftover <= self.parts.leftover
+        forgotten = {label: self.counts[label]}
+        with self.changing():
+            self.adopt(left)
+            if self.photos is not None:
+                self.photos = self.photos.without_class(label)
+            self.note("forget", forgotten=forgotten, note="" if exact else f"G keeps {label}")
+        return exact
+
+    def undo(self, rows: NDArray[np.int64], minus: Parts) -> None:
+        """Take the last batch back, whose photos and parts these are; λ becomes what it was before."""
+        left = self.parts - minus
+        header, _ = self.classifier.state()
+        self.log = self.log[:-1]
+        self.photos = (self.photos or KnownPhotos()).without(rows)
+        if self.log:
+            self._classifier = restored({**header, "chosen": self.log[-1].chosen}, left.sums)
+            self.keep(left.roots)
+        else:
+            self._classifier = self._roots = None
+
+    def rename(self, old: str, new: str) -> None:
+        """Give a class another name. If that is the name of another class, the two become one."""
+        self.require_class(old)
+        if new == old:
+            return
+        renamed = self.parts.renamed(old, new)
+        with self.changing():
+            self.adopt(renamed)
+            if self.photos is not None:
+                self.photos = self.photos.renamed(old, new)
+            self.note("rename", note=f"{old} → {new}")
+
+    def require_class(self, label: str) -> None:
+        """Refuse a class that was not learned, and guess what was meant."""
+        if label not in self.counts:
+            raise unknown_name("class", label, list(self.counts))
+
+    # ---- files
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """What a file says of it, and the arrays."""
+        header, sums = self.classifier.state()
+        about_sums, arrays = sums.state()
+        header |= {"log": [entry.to_dict() for entry in self.log], **about_sums}
+        if self.photos is not None:
+            header["photos"], digests = self.photos.state(sums.labels)
+            arrays |= digests
+        if self.roots is not None:
+            header["roots"], roots = self.roots.state()
+            arrays |= roots
+        return header, arrays
+
+    def restore(
+        self, header: Mapping[str, Any], sums: Any, photos: KnownPhotos | None, roots: ClassRoots | None
+    ) -> None:
+        """The inverse of `state`, with what a file holds."""
+        self._classifier = restored(header, sums)
+        self.log = [Entry.from_dict(entry) for entry in header["log"]]
+        self.photos = photos
+        self.keep(roots)
