@@ -10,7 +10,8 @@ from hypothesis import given, settings, strategies as st
 import oracle
 from layup.algebra import class_roots
 from layup.algebra.class_roots import ClassRoots, root_values
-from layup.algebra.statistics import ClassSums, GramStatistics
+from layup.algebra.class_sums import ClassSums
+from layup.algebra.statistics import GramStatistics
 from layup.errors import ForgetError, InputError, MismatchError
 
 NAMES = ["ant", "bee", "cat"]

@@ -19,7 +19,8 @@ from layup.algebra.blocks import AverageClassifier, DepthsClassifier
 from layup.algebra.classifier import DiscriminantClassifier, HeldOutRidgeClassifier
 from layup.algebra.held_out_search import search_lambda_by_error
 from layup.algebra.lambda_search import search_lambda
-from layup.algebra.statistics import SUMMABLE, GramStatistics
+from layup.algebra.samples import SUMMABLE
+from layup.algebra.statistics import GramStatistics
 from layup.errors import ForgetError, InputError, MismatchError, UnknownNameError
 
 ESTIMATORS = [

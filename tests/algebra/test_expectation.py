@@ -17,6 +17,7 @@ from threadpoolctl import threadpool_limits
 import oracle
 from layup import schema
 from layup.algebra.blocks import AverageClassifier, DepthsClassifier, LayersClassifier
+from layup.algebra.class_sums import ClassSums
 from layup.algebra.classifier import (
     DiscriminantClassifier,
     HeldOutRidgeClassifier,
@@ -26,7 +27,8 @@ from layup.algebra.classifier import (
 from layup.algebra.expectation import MOST_LISTED, Expected, Tally, held_out_tally, wilson
 from layup.algebra.folds import stratified
 from layup.algebra.kinds import CLASSIFIERS
-from layup.algebra.statistics import CHUNK, ClassSums, GramStatistics
+from layup.algebra.samples import CHUNK
+from layup.algebra.statistics import GramStatistics
 from layup.errors import InputError
 from layup.model.log import EXPECTED
 

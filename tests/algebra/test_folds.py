@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 from sklearn.model_selection import StratifiedKFold
 
 from layup.algebra.folds import chunks, stratified
-from layup.algebra.statistics import CHUNK
+from layup.algebra.samples import CHUNK
 
 LABELS = st.lists(st.sampled_from(["ant", "bee", "cat", "dog"]), max_size=40)
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from layup.algebra import forecasts
+from layup.algebra.class_sums import ClassSums
 from layup.algebra.forecasts import (
     forecast_class_sums,
     forecast_learning,
@@ -16,7 +17,7 @@ from layup.algebra.forecasts import (
 )
 from layup.algebra.held_out_search import search_values as held_out_values
 from layup.algebra.lambda_search import search_values
-from layup.algebra.statistics import ClassSums, GramStatistics
+from layup.algebra.statistics import GramStatistics
 
 
 def searched(dim: int, classes: int, samples: int, known: int = 0, **more: Any) -> int:

@@ -10,6 +10,7 @@ import pytest
 
 import oracle
 from layup.algebra.blocks import AverageClassifier, DepthsClassifier, LayersClassifier
+from layup.algebra.class_sums import ClassSums
 from layup.algebra.classifier import (
     DiscriminantClassifier,
     HeldOutRidgeClassifier,
@@ -17,7 +18,7 @@ from layup.algebra.classifier import (
     RidgeClassifier,
 )
 from layup.algebra.kinds import CLASSIFIERS, restored
-from layup.algebra.statistics import ClassSums, GramStatistics
+from layup.algebra.statistics import GramStatistics
 from layup.errors import InputError, UnknownNameError
 
 LAYERS = {"a": 3, "b": 4, "c": 2}

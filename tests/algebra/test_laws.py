@@ -19,9 +19,10 @@ from sklearn.base import clone
 
 import oracle
 from layup import NearestMeanClassifier, RidgeClassifier
-from layup.algebra import statistics
+from layup.algebra import class_sums, statistics
+from layup.algebra.class_sums import ClassSums
 from layup.algebra.classifier import DiscriminantClassifier, HeldOutRidgeClassifier
-from layup.algebra.statistics import ClassSums, GramStatistics
+from layup.algebra.statistics import GramStatistics
 
 ALGEBRAIC = [
     *(RidgeClassifier(lam, balance=b) for lam in ("gcv", 0, 1.0) for b in (False, True)),
@@ -112,7 +113,7 @@ def test_one_batch_or_many_give_the_same_sums(
     expected = taught(kind, (x, y))
     batches = [(x[i : i + size], y[i : i + size]) for i in range(0, len(y), size)]
     assert_same_sums(taught(kind, *batches), expected)
-    monkeypatch.setattr(statistics, "CHUNK", size)
+    monkeypatch.setattr(class_sums, "CHUNK", size)
     assert_same_sums(taught(kind, (x, y)), expected)
 
 

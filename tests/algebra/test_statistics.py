@@ -10,8 +10,9 @@ import torch
 
 import oracle
 from layup import storage
-from layup.algebra import statistics
-from layup.algebra.statistics import ClassSums, GramStatistics
+from layup.algebra import class_sums, samples, statistics
+from layup.algebra.class_sums import ClassSums
+from layup.algebra.statistics import GramStatistics
 from layup.algebra.symmetric import Triangle
 from layup.errors import (
     DamagedFileError,
@@ -301,7 +302,8 @@ LIMITS = {"float64": (1e-60, 1e60), "float32": (1e-15, 1e7)}
 def test_features_whose_squares_overflow_or_vanish_are_refused_and_change_nothing(
     precision: str, kind: type[ClassSums], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(statistics, "CHUNK", 2)
+    for module in (class_sums, samples):
+        monkeypatch.setattr(module, "CHUNK", 2)
     least, most = LIMITS[precision]
     sums = kind(3, precision)
     sums.update(np.eye(3), list("abc"))
@@ -342,7 +344,7 @@ def test_whatever_a_network_gives_in_float32_is_summed_in_float64(value: np.floa
 def test_a_billion_samples_of_a_hundred_thousand_values_overflow_nowhere(precision: str) -> None:
     """What is computed at most of samples at the limits: see `SUMMABLE`."""
     number = np.dtype(precision).type
-    n, d, (least, most) = number(1e9), number(1e5), map(number, statistics.SUMMABLE[precision])
+    n, d, (least, most) = number(1e9), number(1e5), map(number, samples.SUMMABLE[precision])
     assert np.isfinite(n * n * d * most * most)
     assert number(np.finfo(precision).eps) * least * least >= np.finfo(precision).tiny
     if precision == "float64":
@@ -381,7 +383,8 @@ def test_widths_that_differ_are_listed() -> None:
 def test_a_bad_row_far_down_is_found_before_anything_is_learned(
     rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(statistics, "CHUNK", 4)
+    for module in (class_sums, samples):
+        monkeypatch.setattr(module, "CHUNK", 4)
     x = rng.normal(size=(10, 2))
     x[9, 1] = np.nan
     sums = GramStatistics(2)

@@ -14,7 +14,8 @@ from PIL import Image
 from layup import FeatureCache, FirstSession, ImageModel, LayUP, load, load_backbone
 from layup.algebra import RidgeClassifier
 from layup.errors import BadImageError, InputError, StorageError
-from layup.model import BatchReport, Conflict, image_model, visits
+from layup.model import BatchReport, Conflict, photo_features, visits
+from layup.model.knowledge import Knowledge
 from models import (
     Photo,
     assert_holds,
@@ -143,7 +144,7 @@ def test_files_that_change_while_they_are_read_are_not_learned(
         path.write_bytes((tmp_path / "later.png").read_bytes())
         return stream(*arguments, **options)
 
-    monkeypatch.setattr(image_model, "visit", changed)
+    monkeypatch.setattr(photo_features, "visit", changed)
     model = small_model()
     with pytest.raises(InputError, match=r"None of the 1 .*'.*a\.png': it changed while it was read"):
         model.learn([path], ["cat"])
@@ -225,7 +226,7 @@ def fail_at(patch: pytest.MonkeyPatch, owner: Any, name: str) -> None:
 
 @pytest.mark.parametrize("lam", [1.0, "search"])
 @pytest.mark.parametrize("what", CHANGES)
-@pytest.mark.parametrize("step", ["adopt", "absorb", "_keep", "_note"])
+@pytest.mark.parametrize("step", ["adopt", "absorb", "keep", "note"])
 def test_an_interrupted_change_is_not_made(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, lam: float | str, what: str, step: str
 ) -> None:
@@ -236,7 +237,7 @@ def test_an_interrupted_change_is_not_made(
     )
     before = snapshot(model)
     with monkeypatch.context() as patch:
-        fail_at(patch, ImageModel if step.startswith("_") else RidgeClassifier, step)
+        fail_at(patch, Knowledge if step in ("keep", "note") else RidgeClassifier, step)
         try:
             CHANGES[what](model)
             made = True

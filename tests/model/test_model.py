@@ -15,14 +15,13 @@ from PIL import Image
 from safetensors.torch import save_file
 from torch import nn
 
-import layup.model.image_model
+import layup.model.change
 import layup.model.network
 from layup import (
     NMC,
     Backbone,
     FeatureCache,
     FirstSession,
-    ImageModel,
     LayNMC,
     LayUP,
     NoCache,
@@ -49,6 +48,7 @@ from layup.features import Embedding, LastLayers, Spool
 from layup.formats import has_controls
 from layup.images import open_image
 from layup.model import BatchReport
+from layup.model.photo_features import PhotoFeatures
 from layup.tuning.adaptation import adapt
 
 import timm  # isort: skip  # after layup, which mends torchvision
@@ -1327,7 +1327,7 @@ def test_a_first_session_that_fails_leaves_the_model_as_it_was(nano, make):
 def test_a_first_batch_that_fails_after_tuning_is_tuned_anew(make, monkeypatch):
     model = make(adapter=BRIEF)
     with monkeypatch.context() as patch:
-        patch.setattr(ImageModel, "_visit", None)
+        patch.setattr(PhotoFeatures, "visit", None)
         with pytest.raises(TypeError):
             model.learn(*FIRST)
     model.learn(*SECOND)
@@ -1408,7 +1408,7 @@ def test_a_forecast_is_that_of_the_sums(make, known):
 
 def test_a_batch_that_waits_on_the_disk_is_learned_alike(make, monkeypatch):
     plain = make(FIRST, SECOND, lam="search")
-    monkeypatch.setattr(layup.model.image_model, "Spool", partial(Spool, limit=0))
+    monkeypatch.setattr(layup.model.change, "Spool", partial(Spool, limit=0))
     spooled = make(FIRST, SECOND, lam="search")
     assert spooled.lambda_ == plain.lambda_
     np.testing.assert_array_equal(spooled.scores(TEST[0]), plain.scores(TEST[0]))

@@ -5,6 +5,7 @@ from .blocks import (
     LayersClassifier as LayersClassifier,
 )
 from .class_roots import ROOTS as ROOTS, ClassRoots as ClassRoots, root_values as root_values
+from .class_sums import HEADER as HEADER, SOUND as SOUND, ClassSums as ClassSums
 from .classifier import (
     DiscriminantClassifier as DiscriminantClassifier,
     HeldOutRidgeClassifier as HeldOutRidgeClassifier,
@@ -39,11 +40,5 @@ from .ridge import (
     rounding_floor as rounding_floor,
     solve as solve,
 )
-from .statistics import (
-    HEADER as HEADER,
-    SOUND as SOUND,
-    ClassSums as ClassSums,
-    Floats as Floats,
-    GramStatistics as GramStatistics,
-    require_precision as require_precision,
-)
+from .samples import Floats as Floats, require_precision as require_precision
+from .statistics import GramStatistics as GramStatistics

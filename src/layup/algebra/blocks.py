@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from layup.algebra.classifier import LambdaClassifier
 from layup.algebra.lambda_search import search_blocks
 from layup.algebra.ridge import FIRST_LAMBDA, Solution
-from layup.algebra.statistics import Floats, GramStatistics
+from layup.algebra.samples import Floats
+from layup.algebra.statistics import GramStatistics
 
 
 class BlocksClassifier(LambdaClassifier):

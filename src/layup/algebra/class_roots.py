@@ -29,15 +29,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from layup import schema
-from layup.algebra.statistics import (
-    CHUNK,
-    HEADER,
-    SOUND,
-    SUMMABLE,
-    ClassSums,
-    Floats,
+from layup.algebra.class_sums import HEADER, SOUND, ClassSums
+from layup.algebra.labels import (
     Label,
-    checked_samples,
     distinct,
     moved,
     require_learned,
@@ -45,6 +39,7 @@ from layup.algebra.statistics import (
     united,
     unknown_class,
 )
+from layup.algebra.samples import CHUNK, SUMMABLE, Floats, checked_samples
 from layup.errors import ForgetError, MismatchError
 from layup.storage import Declarations, Declared
 

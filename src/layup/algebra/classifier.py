@@ -13,21 +13,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from layup.algebra import held_out_search, lambda_search
+from layup.algebra.class_sums import ClassSums
 from layup.algebra.estimator import Estimator, clone
 from layup.algebra.folds import Folds, chunks
 from layup.algebra.held_out_search import search_lambda_by_error
+from layup.algebra.labels import united
 from layup.algebra.lambda_search import right_without_fold, search_lambda
 from layup.algebra.parameters import GRIDS, KINDS, METRICS, require_number, require_rule
 from layup.algebra.recursive import RecursiveLeastSquares
 from layup.algebra.ridge import FIRST_LAMBDA, Solution, eigenpairs
-from layup.algebra.statistics import (
-    ClassSums,
-    Floats,
-    GramStatistics,
-    require_precision,
-    require_summable,
-    united,
-)
+from layup.algebra.samples import Floats, require_precision, require_summable
+from layup.algebra.statistics import GramStatistics
 from layup.errors import InputError
 from layup.registry import unknown_name
 from layup.schema import TRUTH, Rule

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from layup.algebra.classifier import SumsClassifier
 from layup.algebra.folds import stratified
-from layup.algebra.statistics import checked_samples
+from layup.algebra.samples import checked_samples
 from layup.errors import InputError
 
 CONFIDENCE = 0.95

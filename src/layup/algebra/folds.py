@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from layup.algebra.statistics import CHUNK
+from layup.algebra.samples import CHUNK
 
 Folds: TypeAlias = list[NDArray[np.int64]]
 """The rows of each."""

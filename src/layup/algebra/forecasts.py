@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from layup.algebra.statistics import CHUNK, ClassSums, GramStatistics
+from layup.algebra.class_sums import ClassSums
+from layup.algebra.samples import CHUNK
+from layup.algebra.statistics import GramStatistics
 from layup.algebra.symmetric import Triangle
 from layup.memory import SPOOL, Forecast
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from layup.algebra.blocks import AverageClassifier, DepthsClassifier, LayersClassifier
+from layup.algebra.class_sums import ClassSums
 from layup.algebra.classifier import (
     DiscriminantClassifier,
     HeldOutRidgeClassifier,
@@ -13,7 +14,6 @@ from layup.algebra.classifier import (
     RidgeClassifier,
     SumsClassifier,
 )
-from layup.algebra.statistics import ClassSums
 
 CLASSIFIERS: dict[str, type[SumsClassifier]] = {
     each.kind: each

@@ -45,9 +45,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from layup.algebra.folds import Folds, chunks, stratified
+from layup.algebra.labels import united
 from layup.algebra.resolvent import Resolvent
 from layup.algebra.ridge import balancing, square_root
-from layup.algebra.statistics import Floats, GramStatistics, united
+from layup.algebra.samples import Floats
+from layup.algebra.statistics import GramStatistics
 from layup.algebra.threads import single_threads
 
 LAMBDAS: tuple[float, ...] = (1e-8, *(10.0 ** (exponent / 2) for exponent in range(-8, 7)))

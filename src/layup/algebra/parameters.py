@@ -14,7 +14,9 @@ from math import inf
 from numbers import Real
 from typing import TypedDict
 
-from layup.algebra.statistics import PRECISIONS, ClassSums, GramStatistics
+from layup.algebra.class_sums import ClassSums
+from layup.algebra.samples import PRECISIONS
+from layup.algebra.statistics import GramStatistics
 from layup.errors import InputError
 from layup.registry import unknown_name
 from layup.schema import AMOUNT, TRUTH, Rule, fields_of, listed, one_of, whole

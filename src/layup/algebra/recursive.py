@@ -28,7 +28,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from layup.algebra.ridge import balancing, rounding_limit, well_conditioned_factor
-from layup.algebra.statistics import Floats, GramStatistics
+from layup.algebra.samples import Floats
+from layup.algebra.statistics import GramStatistics
 
 BLOCK = 64
 """How many columns are added to P together."""

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from layup.algebra.statistics import require_finite
+from layup.algebra.samples import require_finite
 from layup.errors import InputError
 
 BLOCK = 48

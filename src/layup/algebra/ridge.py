@@ -23,7 +23,8 @@ from functools import cached_property
 import numpy as np
 import torch
 
-from layup.algebra.statistics import Floats, GramStatistics, require_finite
+from layup.algebra.samples import Floats, require_finite
+from layup.algebra.statistics import GramStatistics
 
 LEAST_FREEDOM = 0.1
 ROUNDING = {"float64": 1e-9, "float32": 1e-3}
