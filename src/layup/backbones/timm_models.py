@@ -163,7 +163,7 @@ def _downloaded(name: str) -> Path:
     file = timm_file(name)
     if file is None:
         raise LayupError(
-            f"The weights of {name!r} were not downloaded before. Give a local copy: weights=FILE."
+            f"The weights of {name!r} were not downloaded before. Give a local copy of them.", about="weights"
         )
     return file
 
@@ -171,7 +171,7 @@ def _downloaded(name: str) -> Path:
 def _with_own_weights(name: str, config: Any, arguments: dict[str, Any]) -> nn.Module:
     """The network with the weights that timm downloads, or has downloaded before."""
     if not config.has_weights:
-        raise InputError(f"timm has no weights of {name!r} to download. Give some with weights=FILE.")
+        raise InputError(f"timm has no weights of {name!r} to download. Give a file.", about="weights")
     if config.hf_hub_id and timm_file(name) is None:
         why = unreachable(config.hf_hub_id, config.hf_hub_filename or WEIGHTS[0])
         if why is not None:
@@ -186,7 +186,7 @@ def _with_own_weights(name: str, config: Any, arguments: dict[str, Any]) -> nn.M
 def _not_downloaded(name: str, why: str) -> LayupError:
     return LayupError(
         f"The weights of {name!r} could not be downloaded: {why} They are downloaded once, which needs the "
-        f"internet. Give a local copy with weights=FILE, or use a backbone that comes with layup: {OFFLINE}.",
+        f"internet. Give a local copy of the weights, or use a backbone that comes with layup: {OFFLINE}.",
         about="weights",
     )
 

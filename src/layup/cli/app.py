@@ -90,8 +90,7 @@ def main() -> None:
             stream.reconfigure(errors="replace")  # a terminal without λ shows a question mark
     logging.lastResort = console.Remarks(logging.WARNING)
     # Commands report what was skipped themselves.
-    for name in ("image_model", "visits"):
-        logging.getLogger(f"layup.model.{name}").setLevel(logging.ERROR)
+    logging.getLogger("layup.model.visits").setLevel(logging.ERROR)
     try:
         built()()
     except LayupError as error:

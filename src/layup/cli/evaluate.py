@@ -10,7 +10,7 @@ import typer
 from layup import storage
 from layup.cli import console, findings
 from layup.cli.app import app
-from layup.cli.files import labelled, loaded_model, require_model, require_usable
+from layup.cli.files import labelled, loaded_model, require_model, require_model_first, require_usable
 from layup.cli.options import AllowBackbone, AsJson, Model, NoCache, Photos, Strict, Weights, Workers
 
 
@@ -45,6 +45,7 @@ def evaluate(
     layup evaluate m.layup test-photos/ --wrong wrong.csv
     layup evaluate m.layup photos/ --unseen    only those that were not learned
     """
+    require_model_first("evaluate", model, photos)
     require_model(model)
     paths, labels = labelled(photos)
     from layup.benchmark import Evaluation, mistakes_csv, plots

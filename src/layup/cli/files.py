@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -22,6 +23,12 @@ def held(path: Path) -> AbstractContextManager[None]:
     return storage.locked(
         path, on_wait=lambda holder: console.remark(f"Waiting: '{path}' is in use by {holder} …")
     )
+
+
+def changed_model(path: Path) -> AbstractContextManager[None]:
+    """As `held`, for a model that must be there: no lock is left beside a misspelt name."""
+    require_model(path)
+    return held(path)
 
 
 def loaded_model(
@@ -48,6 +55,15 @@ def require_model(*paths: Path) -> None:
     from layup.model import require_model
 
     require_model(*paths)
+
+
+def require_model_first(command: str, model: Path, *others: Path) -> None:
+    """Notice, before anything is loaded, that the model was given after the photos."""
+    models = [each for each in others if each.suffix == ".layup"]
+    if models and model.suffix != ".layup":
+        rest = [str(each) for each in (model, *others) if each != models[0]]
+        meant = shlex.join(["layup", command, str(models[0]), *rest])
+        raise InputError(f"The model comes first, but '{model}' is not one. Did you mean: {meant}?")
 
 
 def require_usable(found: Predictions, paths: Sequence[object], strict: bool) -> None:

@@ -9,9 +9,10 @@ import typer
 
 from layup.cli import console, reports
 from layup.cli.app import app
-from layup.cli.files import held, loaded_model
+from layup.cli.files import changed_model, loaded_model, require_model_first
 from layup.cli.options import AllowBackbone, Model, NoCache, Strict, Weights, Workers
 from layup.errors import InputError
+from layup.formats import plural
 
 if TYPE_CHECKING:
     from layup.model import BatchReport, ImageModel
@@ -38,31 +39,35 @@ def forget(
     layup forget m.layup a.jpg b.jpg
     layup forget m.layup --class tabby         a whole class; its photos are not needed
 
-    A photo that was never learned is refused. λ stays as it is. A class that has no photos left disappears.
-    The cached features of these photos are deleted.
+    A photo that was never learned is refused. λ stays as it is. A class that has
+    no photos left disappears. The cached features of these photos are deleted.
     """
     from layup.images import unlabelled_photos
 
+    require_model_first("forget", model, *(photos or []))
     if (name is None) == (not photos):
         raise InputError("Give the photos to forget, or a class: one of the two.")
     paths = [photo for each in photos or [] for photo in unlabelled_photos(each)]
-    with held(model):
+    with changed_model(model):
         loaded = loaded_model(model, weights, allow_backbone, cache=not no_cache, workers=workers)
         done = loaded.forget_class(name) if name is not None else loaded.forget(paths, strict=strict)
+        loaded.expect()
         loaded.save(model)
     reports.batch(done, loaded, paths)
-    console.knowledge(model, loaded.counts_, loaded.classifier_.chosen())
+    reports.saved(model, loaded)
     _say_what_stays(done, loaded)
 
 
 def _say_what_stays(done: BatchReport, model: ImageModel) -> None:
     """What forgetting cannot undo."""
     if not done.exact:
+        why = "the cache does not have them all"
+        if model.photos is None:
+            why = "an anonymous model cannot tell which photos they are of"
         console.remark(
             "The prototype and the count of the class are gone. But the Gram matrix still holds its "
-            f"{sum(done.forgotten.values()):,} photos, as photos of no class: to subtract them, their "
-            "features are needed, and the cache does not have them all. A model made with --per-class does "
-            "not need them."
+            f"{plural(sum(done.forgotten.values()), 'photo')}, as photos of no class: to subtract them, "
+            f"their features are needed, and {why}. A model made with --per-class does not need them."
         )
     if model.classifier_.chosen().get("lambda") is not None:
         console.say(f"λ is kept: {model.lambda_:g}. What was forgotten may have had a part in choosing it.")

@@ -25,4 +25,4 @@ def info(model: Model, as_json: AsJson = False) -> None:
         console.print_json({**header, "classes": counts, "expected": expected})
     else:
         console.information(header, model)
-        reports.expectation(expected)
+        reports.expectation(expected, [Entry.from_dict(entry) for entry in header["log"]])

@@ -33,6 +33,7 @@ from layup.cli.options import (
     given,
     number_or_rule,
 )
+from layup.errors import InputError
 
 if TYPE_CHECKING:
     from layup.model import ImageModel
@@ -101,6 +102,8 @@ def learn(
     is tuned to the photos of the first call, and kept too. Tuning takes minutes to
     hours. If it is interrupted, give the same command again to continue.
     """
+    if anonymous and relabel:
+        raise InputError("An anonymous model cannot move photos: it does not know them. Leave --relabel out.")
     session = first_session(adapt, preset=preset, epochs=epochs, learning_rate=learning_rate, seed=seed)
     paths, labels = labelled(photos)
     reading = {"cache": not no_cache, "workers": workers}
@@ -110,6 +113,11 @@ def learn(
         model = wanted.opened(to, weights, allow_backbone)
         model.configure(**given({"lam": number_or_rule(lam), "balance": balance}))
         tuned_before = model.network.adapted
+        if model.photos is None:
+            console.remark(
+                "This model is anonymous: it counts all photos that it is given, also those that it has "
+                "learned before. It cannot sync, undo, or forget photos."
+            )
         done = model.learn(paths, labels, strict=strict, checkpoint=checkpoint, again=again, relabel=relabel)
         if done.changed:
             model.expect()

@@ -39,7 +39,8 @@ def merge(
         ),
     ] = None,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace the file at --to if it exists.")
+        bool,
+        typer.Option("--overwrite", help="Replace the file at --to, also if it is not one of MODELS."),
     ] = False,
 ) -> None:
     """Merge models from several machines: the sums are those of one model that learned everything.
@@ -47,16 +48,17 @@ def merge(
     layup merge berlin.layup lima.layup --to both.layup
     layup merge a.layup b.layup --base old.layup --to new.layup
 
-    Photos that several of them have learned count once: their features are read from the cache. In the second
-    example, a and b both grew from old, so a + b − old is computed, and no features are needed.
+    Photos that several of them have learned count once: their features are read
+    from the cache. In the second example, a and b both grew from old, so
+    a + b − old is computed, and no features are needed.
     """
     if len(models) < 2:
         raise InputError(f"Merging takes at least two models, not {len(models)}.")
+    require_model(*models, *([base] if base else []))
     with held(to):
         if to.exists() and to not in models and not overwrite:
             raise InputError(f"'{to}' exists already. Give another --to, or --overwrite to replace it.")
-        require_model(*models, *([base] if base else []))
-        from layup.model import load, mixed_engines
+        from layup.model import load
 
         merged, *others = (load(path) for path in models)
         ancestor = load(base) if base else None
@@ -68,8 +70,6 @@ def merge(
             merged.merge(other, ancestor)
             if note := merged.log[-1].note:
                 console.remark(f"{note}.")
-            if mixture := mixed_engines(merged, other):
-                console.remark(mixture)
         merged.configure(**given({"lam": number_or_rule(lam), "balance": balance}))
         merged.save(to)
     console.knowledge(to, merged.counts_, merged.classifier_.chosen())

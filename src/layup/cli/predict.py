@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +9,7 @@ import typer
 
 from layup.cli import console
 from layup.cli.app import app
-from layup.cli.files import loaded_model, require_model, require_usable
+from layup.cli.files import loaded_model, require_model, require_model_first, require_usable
 from layup.cli.lines import predict_lines
 from layup.cli.options import AllowBackbone, AsJson, Model, NoCache, Strict, Weights, Workers
 from layup.errors import InputError
@@ -57,9 +56,11 @@ def predict(
     The score is the model's, not a probability: the highest wins. The margin is
     how far the second class is behind.
     """
-    _require_model_first(model, images)
+    require_model_first("predict", model, *images)
     if as_json and as_csv:
         raise InputError("Give --json or --csv, not both.")
+    if scores and not (as_json or as_csv or STANDARD_INPUT in images):
+        raise InputError("The scores of all classes do not fit into a table. Give --csv or --json as well.")
     require_model(model)
     if STANDARD_INPUT in images:
         if len(images) > 1 or as_csv or strict:
@@ -80,12 +81,3 @@ def predict(
     style = "json" if as_json else "csv" if as_csv else "table"
     console.predictions([photos[i] for i in found.kept], found, style, scores)
     console.report_bad(found.bad, photos)
-
-
-def _require_model_first(model: Path, images: list[Path]) -> None:
-    """Notice, before anything is loaded, that the model was given after the photos."""
-    models = [each for each in images if each.suffix == ".layup"]
-    if models and model.suffix != ".layup":
-        others = [str(each) for each in (model, *images) if each != models[0]]
-        meant = shlex.join(["layup", "predict", str(models[0]), *others])
-        raise InputError(f"The model comes first, but '{model}' is not one. Did you mean: {meant}?")

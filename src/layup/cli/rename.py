@@ -8,8 +8,9 @@ import typer
 
 from layup.cli import console
 from layup.cli.app import app
-from layup.cli.files import held, loaded_model
+from layup.cli.files import changed_model, loaded_model
 from layup.cli.options import Model
+from layup.formats import plural
 
 
 @app.command()
@@ -22,11 +23,14 @@ def rename(
 
     layup rename m.layup tabbi tabby
     layup rename m.layup kitten cat            all photos of kitten are photos of cat
+
+    Two classes that became one cannot be told apart again.
     """
-    with held(model):
+    with changed_model(model):
         loaded = loaded_model(model)
         there = new in loaded.classes_
         loaded.rename(old, new)
         loaded.save(model)
-    console.say(f"{old!r} is now {'part of ' if there else ''}{new!r}: {loaded.counts_[new]:,} photos.")
+    photos = plural(loaded.counts_[new], "photo")
+    console.say(f"{old!r} is now {'part of ' if there else ''}{new!r}: {photos}.")
     console.knowledge(model, loaded.counts_, loaded.classifier_.chosen())

@@ -26,10 +26,16 @@ def batch(done: BatchReport, model: ImageModel, images: Sequence[ImageSource], p
     new = sum(done.learned.values()) - done.moved
     gone = sum(done.forgotten.values()) - done.moved
     counts = {"new": new, "known": done.known, "moved": done.moved, "forgotten": gone}
-    words = [f"{count:,} {what}" for what, count in counts.items() if count or what == "new"]
+    always = "new" if done.learned or not done.forgotten else None
+    words = [f"{count:,} {what}" for what, count in counts.items() if count or what == always]
     console.say(f"{', '.join(words)}.")
     conflicts(done.conflicts, images)
-    _listed(done.missing, "of these cannot be forgotten: they are neither at hand nor in the cache")
+    _listed(done.missing, "cannot be forgotten, because the cache does not have the features")
+    if done.missing:
+        console.remark(
+            "Give these photos to `layup forget`. Or make a new model of the folder: that is fast, because "
+            "the features of all other photos are in the cache."
+        )
     console.report_bad(done.bad, images)
 
 
@@ -56,8 +62,20 @@ def _changes(done: BatchReport, totals: Mapping[str, int]) -> None:
 def conflicts(found: Sequence[Conflict], images: Sequence[ImageSource]) -> None:
     """Photos that were not learned, because they are known, or given as well, as another class."""
     _listed(
-        [f"{images[each.index]!s}: given as {each.label}, known as {each.other}" for each in found],
-        "have two classes, and were left as they are (--relabel moves photos that are known)",
+        [
+            f"{images[each.index]!s}: given as {each.label}, known as {each.other}"
+            for each in found
+            if each.twin is None
+        ],
+        "known as another class, and left so (--relabel moves photos)",
+    )
+    _listed(
+        [
+            f"{images[each.twin]!s} and {images[each.index]!s}"
+            for each in found
+            if each.twin is not None and each.twin < each.index
+        ],
+        "given as two classes, and left out; delete one of the two files",
     )
 
 
@@ -110,16 +128,23 @@ def interval(expected: Mapping[str, Any]) -> str:
     return f"{expected['accuracy']:.3f} ({expected['low']:.3f} to {expected['high']:.3f})"
 
 
-def expectation(expected: Mapping[str, Any] | None) -> None:
+def expectation(expected: Mapping[str, Any] | None, log: Sequence[Entry]) -> None:
     """How often a model will be right, and which classes need more photos."""
     if expected is None:
+        if log:
+            console.say(
+                "Accuracy to expect: not known. It takes photos of every class that count once, with their "
+                "features in the cache."
+            )
         return
+    low, high, tested = expected["low"], expected["high"], plural(expected["tested"], "photo")
     console.say(
-        f"Accuracy to expect on photos like these: {interval(expected)}, from {expected['tested']:,} photos, "
-        "each predicted by a model without it."
+        f"Accuracy to expect on photos like these: {expected['accuracy']:.3f} (95 % interval: {low:.3f} to "
+        f"{high:.3f}), from {tested}, each predicted by a model without it. With few photos per class, this "
+        "is rather too low."
     )
     if labels := expected["needs_more"]:
-        console.say(f"Classes that need more photos: {_named(labels, FEW)}.")
+        console.say(f"Classes that need more photos (few, or often wrong): {_named(labels, FEW)}.")
 
 
 def saved(path: Path, model: ImageModel) -> None:
@@ -127,7 +152,7 @@ def saved(path: Path, model: ImageModel) -> None:
     from layup.model import last_expected
 
     console.knowledge(path, model.counts_, model.classifier_.chosen())
-    expectation(last_expected(model.log))
+    expectation(last_expected(model.log), model.log)
 
 
 def unchanged(path: Path, header: Mapping[str, Any]) -> None:
@@ -137,4 +162,5 @@ def unchanged(path: Path, header: Mapping[str, Any]) -> None:
     counts = dict(zip(header["labels"], header["counts"], strict=True))
     console.say(f"0 new, {sum(counts.values()):,} known.")
     console.knowledge(path, counts, header["chosen"])
-    expectation(last_expected([Entry.from_dict(entry) for entry in header["log"]]))
+    log = [Entry.from_dict(entry) for entry in header["log"]]
+    expectation(last_expected(log), log)

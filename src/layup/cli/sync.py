@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -46,19 +48,21 @@ def sync(
     layup sync photos/ --to m.layup --dry-run
     layup sync photos/ --to m.layup --watch    keep it equal
 
-    Photos that are gone are forgotten exactly, with their features from the cache. If the cache does not have
-    them, sync says which photos it would need.
+    Photos that are gone are forgotten exactly, with their features from the cache
+    of this machine, and then deleted from it. If the cache does not have them, they
+    stay in the model: sync says which, and the exit code is 1.
     """
     wanted = Wanted(backbone, k=k, reading={"workers": workers})
 
-    def once() -> None:
+    def once() -> bool:
+        """Whether the model now equals the folder."""
         from layup.model import all_known
 
         paths, labels = labelled(photos)
         with held(to):
             if to.exists() and wanted.any_network and (known := all_known(to, paths, labels, wanted.reading)):
                 reports.unchanged(to, known.header)
-                return
+                return True
             model = wanted.opened(to, weights, allow_backbone)
             done = model.sync(paths, labels, dry_run=True)
             if not dry_run and done.changed:
@@ -70,17 +74,30 @@ def sync(
             console.say("Nothing was changed. This is what would be done:")
         reports.batch(done, model, paths, planned=dry_run)
         reports.saved(to, model)
+        return not (done.missing or done.conflicts)
 
     from layup.images import changes
 
     looks = changes(photos, every)
     next(looks)  # before the first sync, so that no change is missed
-    once()
-    for _ in looks if watch else ():
-        try:
-            once()
-        except LayupError as error:
-            console.fail(str(error))
+    if not once() and not watch:
+        raise typer.Exit(1)
+    if watch:
+        _keep_equal(looks, once, f"Watching '{photos}' every {every:g} s. Stop with Ctrl-C.")
+
+
+def _keep_equal(looks: Iterator[object], once: Callable[[], object], words: str) -> None:
+    """Sync after every change, until Ctrl-C."""
+    console.say(words)
+    try:
+        for _ in looks:
+            try:
+                console.say(f"{datetime.now():%Y-%m-%d %H:%M:%S}")
+                once()
+            except LayupError as error:
+                console.fail(str(error))
+    except KeyboardInterrupt:
+        console.say("Stopped watching.")
 
 
 def _require_intended(done: BatchReport, model: ImageModel, confirmed: bool) -> None:
@@ -89,6 +106,6 @@ def _require_intended(done: BatchReport, model: ImageModel, confirmed: bool) -> 
     if not confirmed and 2 * gone > before:
         raise InputError(
             f"This would forget {gone:,} of {before:,} photos, because they are not in the folder. Nothing "
-            "was changed. If that is right, confirm it.",
+            "was changed. If it should, say so.",
             about="yes",
         )

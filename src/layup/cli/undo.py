@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from layup.cli import reports
 from layup.cli.app import app
-from layup.cli.files import held, loaded_model
+from layup.cli.files import changed_model, loaded_model
 from layup.cli.options import AllowBackbone, Model, Weights
 
 
@@ -14,10 +14,11 @@ def undo(model: Model, weights: Weights = None, allow_backbone: AllowBackbone = 
 
     layup undo m.layup
 
-    The features of its photos come from the cache, so the photos are not needed. They stay in the cache, so
-    learning them again is fast. What was forgotten, moved, renamed or merged cannot be undone.
+    The features of its photos come from the cache, so the photos are not needed.
+    They stay in the cache, so learning them again is fast. What was forgotten,
+    moved, renamed or merged cannot be undone.
     """
-    with held(model):
+    with changed_model(model):
         loaded = loaded_model(model, weights, allow_backbone)
         done = loaded.undo()
         loaded.save(model)

@@ -1,6 +1,6 @@
 from .file import read_model as read_model
 from .glance import all_known as all_known
-from .image_model import ImageModel as ImageModel, mixed_engines as mixed_engines
+from .image_model import ImageModel as ImageModel
 from .kind import require_model as require_model
 from .known import KnownPhotos as KnownPhotos
 from .log import Entry as Entry, last_expected as last_expected

@@ -23,7 +23,6 @@ from layup.algebra import (
     forecast_merging,
     forecast_reverting,
     forecast_solving,
-    held_out_tally,
     restored,
 )
 from layup.backbones import Backbone
@@ -32,12 +31,12 @@ from layup.features import (
     FeatureSource,
     FeatureSpec,
     Reading,
-    Rows,
     spec_from,
 )
 from layup.images import ImageSource
 from layup.memory import Forecast
 from layup.model.change import Change
+from layup.model.estimate import estimate_accuracy
 from layup.model.file import read_model, write_model
 from layup.model.forecast import forecast_batch
 from layup.model.forgetting import forget_class, forget_photos, undo_batch
@@ -368,20 +367,11 @@ class ImageModel:
     def expect(self, most: int = 2000) -> Expected | None:
         """The accuracy to expect on images like those that were learned; the log notes it.
 
-        At most so many of the images are predicted by sums without them, see `held_out_tally`. They are drawn
-        at random, always the same; those whose features are not in the cache are left out. None if there is
-        nothing to test. Costs a solve for each of four folds, so it is not made with every batch.
+        At most so many of the images are predicted by sums without them, see `held_out_tally`. None if the
+        cache does not have the features of enough of them. Costs about as much as a search for λ, so it is
+        not made with every batch.
         """
-        photos = self.photos or KnownPhotos()
-        drawn = np.random.default_rng(0).permutation(len(photos))[:most]
-        rows, labels = [np.zeros((0, self.statistics_.dim), np.float32)], []
-
-        def take(features: Rows, names: list[str]) -> None:
-            rows.append(features)
-            labels.extend(names)
-
-        self.photo_features.recall(photos, np.sort(drawn), take)
-        found = Expected.of(held_out_tally(self.classifier_, np.concatenate(rows), labels), self.counts_)
+        found = estimate_accuracy(self.knowledge, self.photo_features, most)
         if found is not None:
             self.log[-1] = replace(self.log[-1], expected=found.to_dict())
         return found

@@ -74,7 +74,7 @@ def checked_labels(labels: Iterable[str], images: Sequence[ImageSource]) -> list
     listed = list(labels)
     for label in listed:
         if not isinstance(label, str) or not label:
-            raise InputError(f"Labels must be non-empty strings, but one is {label!r}. Use str(label).")
+            raise InputError(f"Labels must be strings that are not empty, but one is {label!r}.")
         if has_controls(label):
             raise InputError(f"Labels must not contain control characters, but one is {label!r}. Rename it.")
     require_one_label_each(images, listed)

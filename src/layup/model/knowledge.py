@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from layup.algebra import ClassRoots, SumsClassifier, restored
 from layup.errors import InputError
 from layup.model.known import KnownPhotos, Numbers, require_recognisable
-from layup.model.log import Entry
+from layup.model.log import Entry, last_expected, with_new_name
 from layup.model.parts import Parts
 from layup.registry import unknown_name
 
@@ -164,13 +165,16 @@ class Knowledge:
         """Give a class another name. If that is the name of another class, the two become one."""
         self.require_class(old)
         if new == old:
-            return
-        renamed = self.parts.renamed(old, new)
+            raise InputError(f"The class {old!r} has this name already.")
+        renamed, expected = self.parts.renamed(old, new), None
+        if new not in self.counts:
+            expected = with_new_name(last_expected(self.log), old, new)
         with self.changing():
             self.adopt(renamed)
             if self.photos is not None:
                 self.photos = self.photos.renamed(old, new)
             self.note("rename", note=f"{old} → {new}")
+            self.log[-1] = replace(self.log[-1], expected=expected)
 
     def require_class(self, label: str) -> None:
         """Refuse a class that was not learned, and guess what was meant."""

@@ -170,6 +170,11 @@ class KnownPhotos:
         _, rows = self.matches(short(digests))
         return np.delete(np.arange(len(self)), rows)
 
+    def counted_once(self) -> Numbers:
+        """The numbers of the rows of photos that were not counted again."""
+        _, rows = self.matches(self.rows.digests)
+        return np.flatnonzero(np.bincount(rows, minlength=len(self)) == 1)
+
     def of_batch(self, batch: int) -> Numbers:
         """The numbers of the rows of a batch."""
         return np.flatnonzero(self.rows.batches == batch)

@@ -81,14 +81,22 @@ class Entry:
 
 
 def last_expected(log: Sequence[Entry]) -> Mapping[str, Any] | None:
-    """The accuracy to expect, as it was estimated last."""
-    return next((entry.expected for entry in reversed(log) if entry.expected is not None), None)
+    """The accuracy to expect, if it was estimated after the last change."""
+    return log[-1].expected if log else None
+
+
+def with_new_name(expected: Mapping[str, Any] | None, old: str, new: str) -> Mapping[str, Any] | None:
+    """The accuracy to expect after a class was only renamed."""
+    if expected is None:
+        return None
+    needing = [new if label == old else label for label in expected["needs_more"]]
+    return {**expected, "needs_more": needing}
 
 
 CANNOT_UNDO = {
     "forget": "What was forgotten cannot be brought back: learn it again.",
     "merge": "A merge cannot be undone: the models that were merged are still in their files.",
-    "rename": "Rename the class back instead.",
+    "rename": "Rename the class back instead; but two classes that became one cannot be told apart again.",
 }
 
 

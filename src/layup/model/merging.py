@@ -63,8 +63,8 @@ def _add_shared(twice: Parts, theirs: KnownPhotos, rows: Numbers, features: Phot
     if len(lost):
         raise MismatchError(
             f"These models share {len(rows):,} photos, which would count twice, and the features of "
-            f"{len(lost):,} are not in the cache. Give the model that both started from as the "
-            "base: merge(other, base=…); or let one of them forget these photos first.",
+            f"{len(lost):,} are not in the cache. If both grew from one model, give that as the base; else "
+            "let one of them forget these photos first.",
             about="base",
         )
 
@@ -171,6 +171,6 @@ def require_base(
         raise MismatchError(
             f"These models share {len(shared)} of their batches, which would count twice, and cannot "
             "recognise all their photos. Give a model of exactly these batches as the base, such as the one "
-            "that both started from: merge(other, base=…).",
+            "that both started from.",
             about="base",
         )

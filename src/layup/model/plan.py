@@ -14,11 +14,15 @@ from layup.model.known import KnownPhotos, Numbers, short
 
 @dataclass(frozen=True)
 class Conflict:
-    """A photo that is given as one class, but known, or given as well, as another: it is not learned."""
+    """A photo that is given as one class, but known as another: it is not learned.
+
+    twin: the index of the same photo, where it is given as the other class too; None if it is only known so.
+    """
 
     index: int
     label: str
     other: str
+    twin: int | None = None
 
 
 @dataclass(frozen=True)
@@ -84,8 +88,8 @@ def _torn(labels: Sequence[str], places: Numbers, firsts: Numbers) -> list[Confl
     found: dict[int, Conflict] = {}
     for place, first in zip(places.tolist(), firsts.tolist(), strict=True):
         if labels[place] != labels[first]:
-            found.setdefault(first, Conflict(first, labels[first], labels[place]))
-            found[place] = Conflict(place, labels[place], labels[first])
+            found.setdefault(first, Conflict(first, labels[first], labels[place], place))
+            found[place] = Conflict(place, labels[place], labels[first], first)
     return [*found.values()]
 
 
@@ -109,7 +113,7 @@ def rows_to_forget(
     ]
     if unknown:
         index, before = unknown[0]
-        why = "it was never learned"
+        why = "it was never learned, or is forgotten already"
         if before and labels:
             why = f"it was learned as {before[0]!r}, not {labels[index]!r}"
         rest = f" The same holds for {len(unknown) - 1:,} others." if len(unknown) > 1 else ""

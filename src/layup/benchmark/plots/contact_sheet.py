@@ -28,7 +28,7 @@ WORD = 62
 CAPTION = 3 * LINE + 4
 HEAD = 44
 GREY, PAPER, EMPTY = "#6b6b6b", "#ffffff", "#f1f1f1"
-TEXT, SMALL = 15, 12
+TEXT, SMALL, LEAST = 15, 12, 10
 """Pixels of letters."""
 
 
@@ -94,12 +94,20 @@ def _caption(write: ImageDraw.ImageDraw, at: tuple[int, int], mistake: Mistake, 
     x, y = at
     for word, name, colour in (("truth", mistake.truth, BETTER), ("predicted", mistake.predicted, WORSE)):
         _line(write, (x, y + 2), word, _font(SMALL), GREY, x + SIDE)
-        _line(write, (x + WORD, y), name, _font(TEXT), colour, x + SIDE)
+        _line(write, (x + WORD, y), name, _fitting(name, SIDE - WORD), colour, x + SIDE)
         y += LINE
     score = f"score {mistake.score:.2f}"
+    if mistake.truth_score is not None:
+        score += f", truth {mistake.truth_score:.2f}"
     end = x + SIDE - _font(SMALL).getlength(score)
     _line(write, (x, y + 2), f"{number}. {_file_name(mistake.image)}", _font(SMALL), GREY, end - 8)
     write.text((end, y + 2), score, GREY, _font(SMALL))
+
+
+def _fitting(text: str, width: int) -> ImageFont.FreeTypeFont:
+    """The largest letters in which a text has room, down to those that can just be read."""
+    sizes = range(TEXT, LEAST, -1)
+    return next((font for font in map(_font, sizes) if font.getlength(text) <= width), _font(LEAST))
 
 
 def _file_name(source: ImageSource) -> str:
