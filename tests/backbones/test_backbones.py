@@ -731,7 +731,7 @@ def test_without_internet_one_sentence_says_what_to_do(
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     with pytest.raises(LayupError, match=r"'resnet18.a1_in1k' could not be downloaded") as caught:
         load_backbone("resnet18")
-    for advice in ("weights=FILE", "'bundled' and 'vit-nano'"):
+    for advice in ("a local copy of the weights", "'bundled' and 'vit-nano'"):
         assert advice in str(caught.value)
     assert "\n" not in str(caught.value)
 

@@ -66,7 +66,7 @@ def printings(path: Path) -> dict[str, tuple[object, ...]]:
         "batch": (reports.batch, DONE, Known(), [Path(EVIL)]),
         "conflicts": (reports.conflicts, DONE.conflicts, [Path(EVIL)]),
         "log": (reports.log, [Entry("learn", {EVIL: 1}), Entry("rename", note=EVIL)]),
-        "expectation": (reports.expectation, EXPECTED),
+        "expectation": (reports.expectation, EXPECTED, []),
         "knowledge": (console.knowledge, Path(EVIL), {EVIL: 1}, {"lambda": None}),
         "report": (findings.report, WRONG, findings.Outputs(Path(EVIL), Path(EVIL), Path(EVIL))),
         "report_unknown": (findings.report_unknown, [EVIL]),

@@ -49,14 +49,18 @@ def test_one_photo_in_two_folders_of_a_batch_is_learned_as_neither(here, ok):
     write_photos(here / "both", {4: 2, 5: 2})
     shutil.copy(f"both/{name(4)}/000.png", f"both/{name(5)}/twin.png")
     result = ok("learn", "both", "--to", "m.layup")
-    assert "2 photos have two classes" in result.err
+    assert "1 photo given as two classes, and left out" in result.err
+    assert f"{Path('both', name(4), '000.png')} and {Path('both', name(5), 'twin.png')}" in result.err
     assert counts_in(here / "m.layup") == {**FIRST, name(4): 1, name(5): 2}
 
 
 def test_an_anonymous_model_says_what_it_cannot_do(here, ok, refused):
     ok("learn", "first", "--to", "a.layup", "--backbone", "vit-nano", "--lam", "1", "--anonymous")
     assert "anonymous: no digests" in ok("info", "a.layup").out
-    assert "9 new." in ok("learn", "first", "--to", "a.layup").out
+    again = ok("learn", "first", "--to", "a.layup")
+    assert "9 new." in again.out
+    assert "It cannot sync, undo, or forget photos." in again.err
+    assert "Accuracy to expect: not known." in again.out
     assert counts_in(here / "a.layup") == {name(0): 10, name(1): 8}
     for command in (
         ["forget", "a.layup", "first"],
@@ -65,6 +69,10 @@ def test_an_anonymous_model_says_what_it_cannot_do(here, ok, refused):
     ):
         refused(*command, says=["This model is anonymous: it keeps no digests of its photos"])
     refused("learn", "first", "--to", "m.layup", "--anonymous", says=["made without --anonymous"])
+    refused("learn", "first", "--to", "b.layup", "--anonymous", "--relabel", says=["cannot move photos"])
+    kept = ok("forget", "a.layup", "--class", name(1))
+    assert "an anonymous model cannot tell which photos they are of" in kept.err
+    assert counts_in(here / "a.layup") == {name(0): 10}
 
 
 def test_a_model_without_its_key_says_which_one_it_needs(here, ok, refused, monkeypatch, tmp_path):

@@ -70,13 +70,22 @@ def test_what_cannot_be_undone_says_why(command, says, two, ok, refused):
     refused("undo", "t.layup", says=[says])
 
 
+@pytest.mark.parametrize("command", [["undo"], ["rename", "a", "b"], ["forget", "--class", "a"]])
+def test_a_misspelt_model_leaves_no_lock(here, refused, command):
+    before = sorted(Path().iterdir())
+    refused(command[0], "mm.layup", *command[1:], says=["Cannot read 'mm.layup'"])
+    assert sorted(Path().iterdir()) == before
+
+
 def test_rename_and_merge_classes(here, ok, refused):
     assert f"'{name(0)}' is now 'zero': 5 photos." in ok("rename", "m.layup", name(0), "zero").out
     assert "is now part of 'zero': 9 photos." in ok("rename", "m.layup", name(1), "zero").out
     assert counts_in(here / "m.layup") == {"zero": 9}
     assert f"{name(0)} → zero" in ok("log", "m.layup").out
     refused("rename", "m.layup", "zer", "one", says=["Unknown class 'zer'", "Did you mean 'zero'?"])
-    refused("rename", "m.layup", "zero", "", says=["label"])
+    refused("rename", "m.layup", "zero", "", says=["Labels must be strings that are not empty"])
+    refused("rename", "m.layup", "zero", "zero", says=["has this name already"])
+    refused("undo", "m.layup", says=["two classes that became one cannot be told apart again"])
     Path("first/zero").mkdir()
     for path in sorted(Path("first").rglob("*.png")):
         path.rename(f"first/zero/{path.parent.name}-{path.name}")

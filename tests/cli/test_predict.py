@@ -73,6 +73,15 @@ def test_all_scores_on_request(here, ok):
     np.testing.assert_allclose([[float(score) for score in row[5:]] for row in rows], scores, atol=1e-9)
 
 
+def test_a_table_has_no_room_for_all_scores(here, refused):
+    refused("predict", "m.layup", "test", "--scores", says=["do not fit into a table", "--csv or --json"])
+
+
+@pytest.mark.parametrize("command", ["evaluate", "forget"])
+def test_other_commands_notice_swapped_arguments_too(here, refused, command):
+    refused(command, "first", "m.layup", says=[f"Did you mean: layup {command} m.layup first?"])
+
+
 def test_one_class_has_no_second(here, ok):
     shutil.rmtree(here / "first" / name(1))
     ok("learn", "first", "--to", "one.layup", "--backbone", "vit-nano", "--lam", "1")

@@ -100,7 +100,7 @@ def test_a_photo_given_as_two_classes_is_a_conflict_of_both() -> None:
     model = small_model()
     report = model.learn(*given([(0, "cat"), (1, "cat"), (0, "dog")]))
     assert report.learned == {"cat": 1}
-    assert report.conflicts == [Conflict(0, "cat", "dog"), Conflict(2, "dog", "cat")]
+    assert report.conflicts == [Conflict(0, "cat", "dog", 2), Conflict(2, "dog", "cat", 0)]
     assert_holds(model, [(1, "cat")])
 
 

@@ -41,12 +41,12 @@ def slow_plan(
             continue
         others = [(i, name) for i, (each, name) in enumerate(given_) if each == digest]
         first, first_label = others[0]
-        unlike = [name for _, name in others if name != first_label]
+        unlike = [(i, name) for i, name in others if name != first_label]
         before = known.get(digest, [])
         if unlike and index == first:
-            conflicts.append(Conflict(index, label, unlike[0]))
+            conflicts.append(Conflict(index, label, unlike[0][1], unlike[0][0]))
         elif unlike and label != first_label:
-            conflicts.append(Conflict(index, label, first_label))
+            conflicts.append(Conflict(index, label, first_label, first))
         elif unlike or index != first:
             continue
         elif not before:
@@ -84,7 +84,7 @@ def test_plans_of_common_cases() -> None:
     assert plan(known, [A, B], ["cat", "cat"], relabel=True) == Plan([], {1: ("dog",)}, 1)
     # Known as one class, and given as that one and as another: nobody can tell which is meant.
     assert plan(known, [A, A], ["cat", "dog"], relabel=True) == Plan(
-        conflicts=[Conflict(0, "cat", "dog"), Conflict(1, "dog", "cat")]
+        conflicts=[Conflict(0, "cat", "dog", 1), Conflict(1, "dog", "cat", 0)]
     )
 
 

@@ -58,7 +58,7 @@ def test_a_photo_that_was_counted_twice_counts_once() -> None:
 def test_a_photo_of_two_classes_stays_as_it_is_known() -> None:
     model = small_model(CATS)
     report = model.sync(*given([*CATS, (0, "dog"), (20, "dog")]))
-    assert report.conflicts == [Conflict(0, "cat", "dog"), Conflict(5, "dog", "cat")]
+    assert report.conflicts == [Conflict(0, "cat", "dog", 5), Conflict(5, "dog", "cat", 0)]
     assert report.learned == {"dog": 1}
     assert_holds(model, [*CATS, (20, "dog")])
 

@@ -106,8 +106,8 @@ def _caption(write: ImageDraw.ImageDraw, at: tuple[int, int], mistake: Mistake, 
 
 def _fitting(text: str, width: int) -> ImageFont.FreeTypeFont:
     """The largest letters in which a text has room, down to those that can just be read."""
-    sizes = range(TEXT, LEAST, -1)
-    return next((font for font in map(_font, sizes) if font.getlength(text) <= width), _font(LEAST))
+    shown, sizes = cut(text, len(text)), range(TEXT, LEAST, -1)
+    return next((font for font in map(_font, sizes) if font.getlength(shown) <= width), _font(LEAST))
 
 
 def _file_name(source: ImageSource) -> str:
