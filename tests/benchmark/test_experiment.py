@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 import threading
 from collections import Counter
@@ -37,6 +36,7 @@ from layup.images import image_digest
 from layup.tuning.config import PRESETS
 from layup.tuning.trainer import Trainer
 from photos import batch, name
+from processes import Quick
 
 STYLES = ("dark", "bright")
 VARYING = (
@@ -1053,12 +1053,9 @@ def test_a_killed_run_goes_on_at_its_task_and_gives_the_same_record(
         for killing in KILLINGS.values()
     }
     (tmp_path / "killed").mkdir()
-    subprocess.run(
-        [sys.executable, __file__, str(tmp_path / "killed")],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        check=True,
-        timeout=300,
-    )
+    with Quick(Path(__file__).read_text(), tmp_path / "killed", cwd=tmp_path) as killer:
+        ended = killer.finished(300)
+    assert ended.code == 0, ended.err
     for what, killing in KILLINGS.items():
         batches_learned.clear()
         one = to_be_killed(tmp_path / "killed" / what, killing, nano)
