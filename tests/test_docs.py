@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import typer
+from sklearn.datasets import load_digits
 from typer.testing import CliRunner
 
 from layup.cli import app
@@ -87,12 +88,33 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert not heading or heading in headings(page.parent / file), f"{page.name} links to {target}"
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=name)
-def test_examples_run(
-    example: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def few_digits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sixth of the digits: about 18 of a class to learn, and 12 to predict."""
+    few = load_digits()
+    few.images, few.target = few.images[:300], few.target[:300]
+    monkeypatch.setattr("sklearn.datasets.load_digits", lambda: few)
+
+
+def run_example(example: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", [str(example)])
     runpy.run_path(str(example), run_name="__main__")
     printed = capsys.readouterr().out
     assert printed
     assert "False" not in printed
+
+
+@pytest.mark.usefixtures("few_digits")
+@pytest.mark.parametrize("example", EXAMPLES, ids=name)
+def test_examples_run_with_few_images(
+    example: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_example(example, capsys, monkeypatch)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("example", EXAMPLES, ids=name)
+def test_examples_run(
+    example: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_example(example, capsys, monkeypatch)

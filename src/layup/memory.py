@@ -17,6 +17,9 @@ from layup.formats import size_of
 PROC = Path("/proc")
 CGROUPS = Path("/sys/fs/cgroup")
 
+UNLIMITED = 2**60
+"""Version 1 of control groups has no word for "no limit": it gives a number beyond all memories."""
+
 SPOOL = 512 * 2**20
 """Up to this many bytes, a batch's features are held in memory while λ is searched on them; else on disk."""
 
@@ -109,6 +112,8 @@ def _left(root: Path, path: str, limit: str, usage: str, reclaimable: str) -> It
             return
         with suppress(OSError, ValueError):  # "max" means no limit
             most = int((folder / limit).read_text())
+            if most >= UNLIMITED:
+                continue  # the other two files take longest
             used = int((folder / usage).read_text())
             yield most - used + (_number(folder / "memory.stat", f"{reclaimable} ") or 0)
 

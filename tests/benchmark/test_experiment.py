@@ -35,6 +35,7 @@ from layup.errors import DamagedFileError, InputError, StorageError, TaskOverErr
 from layup.images import image_digest
 from layup.tuning.config import PRESETS
 from layup.tuning.trainer import Trainer
+from learners import small
 from photos import batch, name
 from processes import Quick
 
@@ -88,7 +89,7 @@ def only(one, **options):
 
 @pytest.fixture(scope="module")
 def nano():
-    return load_backbone("vit-nano")
+    return small()
 
 
 @pytest.fixture(scope="module")
@@ -1028,7 +1029,7 @@ def to_be_killed(folder, killing, nano):
 def kill_all(folder):
     """Runs in a separate process: start every run, and kill it."""
     torch.set_num_threads(1)
-    nano = load_backbone("vit-nano")
+    nano = small()
     for what, killing in KILLINGS.items():
         for number, owner, attribute, options in killing.times:
             child = os.fork()

@@ -18,7 +18,7 @@ def stratified(labels: NDArray[Any], folds: int) -> Folds:
     """The rows of each fold, in the order given; classes of fewer samples than folds miss some of them.
 
     The samples of a class that has several are never all in one fold. These are the folds of scikit-learn's
-    `StratifiedKFold`, which takes seconds to import, and refuses if all classes have fewer samples than folds.
+    `StratifiedKFold`, which takes seconds to import, and refuses if no class has a sample for each fold.
 
     >>> [rows.tolist() for rows in stratified(np.array(["a", "b", "a", "a", "b"]), 2)]
     [[0, 1, 2], [3, 4]]
