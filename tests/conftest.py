@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import hypothesis
@@ -27,10 +28,18 @@ hypothesis.settings.register_profile("layup", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("layup")
 
 
+@pytest.fixture(scope="session")
+def new_caches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Folders without end; `mktemp` would list those of all earlier tests for each."""
+    home = tmp_path_factory.mktemp("caches")
+    return (home / str(number) for number in count())
+
+
 @pytest.fixture(autouse=True)
-def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+def own_cache(new_caches: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> Path:
     """No test sees features that another one, or the user, has cached."""
-    folder = tmp_path_factory.mktemp("cache")
+    folder = next(new_caches)
+    folder.mkdir()
     monkeypatch.setenv("LAYUP_CACHE", str(folder))
     return folder
 

@@ -626,7 +626,9 @@ def test_a_forged_checkpoint_is_refused_in_a_sentence(backbone, forge, finished,
         adapt(backbone, IMAGES, LABELS, session, checkpoint=checkpoint)
 
 
-@pytest.mark.parametrize("forge", ["removed", "NaN", "infinite", "zero"])
+@pytest.mark.parametrize(
+    "forge", ["removed", "NaN", pytest.param("infinite", marks=pytest.mark.slow), "zero"]
+)
 def test_all_that_a_run_goes_on_from_is_looked_at(backbone, forge, interrupt, trained, tmp_path):
     checkpoint, forged = tmp_path / "session", tmp_path / "forged"
     interrupt(1)
