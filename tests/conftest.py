@@ -12,6 +12,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 import torch
+from sklearn.datasets import load_digits
 
 os.environ.pop("FORCE_COLOR", None)  # before consoles are made: colours are not what tests read
 
@@ -64,6 +65,14 @@ def own_log_levels() -> Iterator[None]:
     """Commands that tests run in this process do not quiet the logs that other tests read."""
     with log_levels_kept():
         yield
+
+
+@pytest.fixture
+def few_digits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sixth of scikit-learn's digits: about 18 of a class to learn, and 12 to predict."""
+    few = load_digits()
+    few.images, few.target = few.images[:300], few.target[:300]
+    monkeypatch.setattr("sklearn.datasets.load_digits", lambda: few)
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 import typer
-from sklearn.datasets import load_digits
 from typer.testing import CliRunner
 
 from layup.cli import app
@@ -86,14 +85,6 @@ def test_links_lead_somewhere(page: Path) -> None:
             file, _, heading = target.partition("#")
             assert (page.parent / file).exists(), f"{page.name} links to {target}"
             assert not heading or heading in headings(page.parent / file), f"{page.name} links to {target}"
-
-
-@pytest.fixture
-def few_digits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A sixth of the digits: about 18 of a class to learn, and 12 to predict."""
-    few = load_digits()
-    few.images, few.target = few.images[:300], few.target[:300]
-    monkeypatch.setattr("sklearn.datasets.load_digits", lambda: few)
 
 
 def run_example(example: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
