@@ -61,7 +61,7 @@ class Forecast:
 def require(forecast: Forecast, what: str) -> None:
     """Refuse what would not fit, before it begins; `what` names it, such as "This batch"."""
     free = available()
-    if forecast.fits_in(free):
+    if free is None or forecast.fits_in(free):
         return
     largest = max(forecast.parts, key=lambda part: forecast.parts[part])
     fitting = [words for words, other in forecast.instead.items() if other.fits_in(free)]
