@@ -182,14 +182,17 @@ def test_a_process_goes_on_predicting(here, process):
     assert process.stderr.read() == b""
 
 
-def test_who_reads_may_leave(here, process):
+def test_who_reads_may_leave(here):
+    """With an interpreter of its own: what cannot be written is also noticed when that ends."""
     path = b"first/digit 0/000.png"
-    assert ask(process, path)["label"] == name(0)
-    process.stdout.close()
-    process.stdin.write(path + b"\n" + path + b"\n")
-    process.stdin.close()
-    assert process.wait(60) == 0
-    assert process.stderr.read() == b""
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with subprocess.Popen([sys.executable, "-c", COMMAND, "predict", "m.layup", "-"], **pipes) as process:
+        assert ask(process, path)["label"] == name(0)
+        process.stdout.close()
+        process.stdin.write(path + b"\n" + path + b"\n")
+        process.stdin.close()
+        assert process.wait(60) == 0
+        assert process.stderr.read() == b""
 
 
 def test_lines_with_all_scores(here, layup, monkeypatch):
