@@ -6,11 +6,13 @@ import os
 import re
 import sys
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import hypothesis
 import pytest
 import torch
+from sklearn.datasets import load_digits
 
 os.environ.pop("FORCE_COLOR", None)  # before consoles are made: colours are not what tests read
 
@@ -27,10 +29,18 @@ hypothesis.settings.register_profile("layup", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("layup")
 
 
+@pytest.fixture(scope="session")
+def new_caches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Folders without end; `mktemp` would list those of all earlier tests for each."""
+    home = tmp_path_factory.mktemp("caches")
+    return (home / str(number) for number in count())
+
+
 @pytest.fixture(autouse=True)
-def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+def own_cache(new_caches: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> Path:
     """No test sees features that another one, or the user, has cached."""
-    folder = tmp_path_factory.mktemp("cache")
+    folder = next(new_caches)
+    folder.mkdir()
     monkeypatch.setenv("LAYUP_CACHE", str(folder))
     return folder
 
@@ -55,6 +65,14 @@ def own_log_levels() -> Iterator[None]:
     """Commands that tests run in this process do not quiet the logs that other tests read."""
     with log_levels_kept():
         yield
+
+
+@pytest.fixture
+def few_digits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sixth of scikit-learn's digits: about 18 of a class to learn, and 12 to predict."""
+    few = load_digits()
+    few.images, few.target = few.images[:300], few.target[:300]
+    monkeypatch.setattr("sklearn.datasets.load_digits", lambda: few)
 
 
 @pytest.fixture(scope="session")

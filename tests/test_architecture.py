@@ -11,7 +11,8 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -29,42 +30,41 @@ HEAVY = {"torch", "torchvision", "timm", "sklearn", "scipy", "matplotlib", "tran
 """Packages that take long to import."""
 
 
-def loaded_by(module: str) -> set[str]:
-    code = f"import sys, {module}; print(*sys.modules)"
+@cache
+def loaded_by(*modules: str) -> set[str]:
+    """What is loaded, once for all that ask, by a process that imports these modules."""
+    code = f"import sys, {', '.join(modules)}; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return set(done.stdout.split())
 
 
-@pytest.mark.parametrize(
-    "module",
-    [
-        "storage",
-        "images.decode",
-        "images.folders",
-        "images.photos",
-        "errors",
-        "registry",
-        "features.cache",
-        "model.file",
-        "benchmark.metrics",
-        "reproduction.analysis",
-        "cli",
-        "cli.console",
-    ],
+WITHOUT_NUMPY = ("storage", "images.folders", "model.kind", "cli", "cli.files")
+LIGHT = (
+    *("images.decode", "images.photos", "errors", "registry", "features.cache", "model.file"),
+    *("benchmark.metrics", "cli.console", *WITHOUT_NUMPY),
 )
-def test_light_modules_load_no_torch(module):
-    used = {"scipy"} if module == "reproduction.analysis" else set()  # for its statistics
-    assert loaded_by(f"layup.{module}") & HEAVY == used
+PREDICTING = ("algebra.kinds", "model.image_model", "backbones.loading", "adapters")
 
 
-@pytest.mark.parametrize("module", ["storage", "images.folders", "model.kind", "cli", "cli.files"])
-def test_what_checks_paths_loads_no_numpy(module):
-    assert "numpy" not in loaded_by(f"layup.{module}")
+def all_of(names: Iterable[str]) -> set[str]:
+    """What is loaded by these modules of layup together."""
+    return loaded_by(*(f"layup.{name}" for name in names))
 
 
-@pytest.mark.parametrize("module", ["algebra.kinds", "model.image_model", "backbones.loading", "adapters"])
-def test_modules_for_predicting_load_torch_alone(module):
-    assert loaded_by(f"layup.{module}") & HEAVY == {"torch"}
+# If all of them together do not load something, none of them does.
+
+
+def test_light_modules_load_no_torch():
+    assert all_of(LIGHT) & HEAVY == set()
+    assert all_of(["reproduction.analysis"]) & HEAVY == {"scipy"}  # for its statistics
+
+
+def test_what_checks_paths_loads_no_numpy():
+    assert "numpy" not in all_of(WITHOUT_NUMPY)
+
+
+def test_modules_for_predicting_load_torch_alone():
+    assert all_of(PREDICTING) & HEAVY == {"torch"}
 
 
 @pytest.fixture(scope="module")
@@ -122,6 +122,14 @@ def test_what_is_wrong_is_said_before_anything_slow_is_loaded(shelf, arguments, 
     assert modules & HEAVY == set()
 
 
+def test_photos_are_learned_with_nothing_but_torch(shelf):
+    """Not even scikit-learn, which only the search of λ needs."""
+    arguments = ("learn", "photos", "--to", "learned.layup", "--k", "1", "--lam", "1", "--no-cache")
+    code, output, modules = run_by(*arguments, cwd=shelf)
+    assert (code, "2 classes from 4 photos" in output) == (0, True)
+    assert modules & HEAVY == {"torch"}
+
+
 def test_one_photo_is_predicted_with_nothing_but_torch(shelf):
     code, output, modules = run_by("predict", "m.layup", "photo.png", "--no-cache", cwd=shelf)
     assert (code, "digit 0" in output) == (0, True)
@@ -139,11 +147,10 @@ def test_packages_load_nothing_before_it_is_used():
     names = ("tables", "algebra", "images", "backbones", "features", "tuning", "model")
     names += ("benchmark", "performance", "reproduction")
     packages = {f"layup.{name}" for name in names}
-    assert {name for name in loaded_by(", ".join(packages)) if name.startswith("layup.")} == packages
+    assert {name for name in loaded_by(*sorted(packages)) if name.startswith("layup.")} == packages
 
 
-@pytest.mark.parametrize("module", ["benchmark.metrics", "algebra.classifier"])
-def test_arithmetic_loads_no_images_or_features(module):
+def test_arithmetic_loads_no_images_or_features():
     """Not rich, which comes with scikit-learn."""
     strangers = {
         "layup.images.decode",
@@ -153,7 +160,7 @@ def test_arithmetic_loads_no_images_or_features(module):
         "timm",
         "typer",
     }
-    assert loaded_by(f"layup.{module}") & strangers == set()
+    assert all_of(["benchmark.metrics", "algebra.classifier"]) & strangers == set()
 
 
 def commands(tree: ast.Module) -> Iterator[ast.FunctionDef]:

@@ -87,12 +87,25 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert not heading or heading in headings(page.parent / file), f"{page.name} links to {target}"
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=name)
-def test_examples_run(
-    example: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def run_example(example: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", [str(example)])
     runpy.run_path(str(example), run_name="__main__")
     printed = capsys.readouterr().out
     assert printed
     assert "False" not in printed
+
+
+@pytest.mark.usefixtures("few_digits")
+@pytest.mark.parametrize("example", EXAMPLES, ids=name)
+def test_examples_run_with_few_images(
+    example: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_example(example, capsys, monkeypatch)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("example", EXAMPLES, ids=name)
+def test_examples_run(
+    example: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_example(example, capsys, monkeypatch)

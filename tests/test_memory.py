@@ -73,6 +73,15 @@ def test_no_limit_is_none(system: Path) -> None:
     assert available() == 2**30
 
 
+def test_no_limit_of_version_1_is_a_number_beyond_all_memories(system: Path) -> None:
+    machine(system, 2**30)
+    write(system / "proc/self/cgroup", "4:memory:/a\n")
+    group(system / "cgroup/memory/a", 2**63 - 4096, GB, 0, version=1)
+    assert available() == 2**30
+    group(system / "cgroup/memory", GB, GB // 4, 0, version=1)  # but what is around it has one
+    assert available() == 3 * GB // 4
+
+
 def test_a_container_may_not_see_its_own_path(system: Path) -> None:
     machine(system, 8 * 2**30)
     write(system / "proc/self/cgroup", "0::/../outside/docker-1234\n")

@@ -23,6 +23,7 @@ from layup.benchmark.methods import METHODS, Setup, method_class, method_from
 from layup.errors import ConsentError, InputError, UnknownNameError
 from layup.registry import Registry
 from photos import batch
+from processes import COMMAND, Quick
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "plugin"
 REGISTRIES: tuple[Registry[Any], ...] = (METHODS, DATASETS, ADAPTERS, BACKBONES)
@@ -154,7 +155,7 @@ importlib.metadata.entry_points = lambda **given: looked.append(given.get("group
 from layup import FirstSession, load_backbone
 from layup.benchmark.datasets import load_dataset
 from layup.benchmark.methods import method_from
-method_from("layup", {}), load_dataset("digits"), FirstSession("ssf"), load_backbone("vit-nano")
+method_from("layup", {}), load_dataset("digits"), FirstSession("ssf"), load_backbone("bundled")
 ours = [group for group in looked if group and group.startswith("layup.")]
 assert not ours, ours
 assert "layup_example" not in sys.modules
@@ -230,11 +231,14 @@ def test_what_is_not_of_its_kind_or_not_of_its_name_is_left_out(
 
 def test_a_command_goes_on_without_a_broken_package(broken: Callable[..., None], folder: Path) -> None:
     broken("raise RuntimeError('no good')")
-    code = f"import sys; sys.path.insert(0, {str(folder)!r}); from layup.cli import main; main()"
-    done = subprocess.run([sys.executable, "-c", code, "methods"], capture_output=True, text=True, check=True)
-    assert "ranpac" in done.stdout
-    assert "sick" not in done.stdout
-    said = " ".join(done.stderr.split())
+    with Quick(
+        f"import sys; sys.path.insert(0, {str(folder)!r}); {COMMAND}", "methods", cwd=folder
+    ) as process:
+        done = process.finished()
+    assert done.code == 0
+    assert "ranpac" in done.out
+    assert "sick" not in done.out
+    said = " ".join(done.err.split())
     assert (
         said == "The method 'sick' of the installed package 'sick-pack' is left out: RuntimeError: no good."
     )

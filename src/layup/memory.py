@@ -17,6 +17,9 @@ from layup.formats import size_of
 PROC = Path("/proc")
 CGROUPS = Path("/sys/fs/cgroup")
 
+UNLIMITED = 2**60
+"""Version 1 of control groups has no word for "no limit": it gives a number beyond all memories."""
+
 SPOOL = 512 * 2**20
 """Up to this many bytes, a batch's features are held in memory while λ is searched on them; else on disk."""
 
@@ -42,7 +45,10 @@ class Forecast:
     @property
     def fits(self) -> bool:
         """Whether this much is free, as far as the system says."""
-        free = available()
+        return self.fits_in(available())
+
+    def fits_in(self, free: int | None) -> bool:
+        """Whether this is no more than so many bytes; None if nobody knows how many there are."""
         return free is None or self.total <= free
 
     def __str__(self) -> str:
@@ -55,10 +61,10 @@ class Forecast:
 def require(forecast: Forecast, what: str) -> None:
     """Refuse what would not fit, before it begins; `what` names it, such as "This batch"."""
     free = available()
-    if free is None or forecast.total <= free:
+    if free is None or forecast.fits_in(free):
         return
     largest = max(forecast.parts, key=lambda part: forecast.parts[part])
-    fitting = [words for words, other in forecast.instead.items() if other.fits]
+    fitting = [words for words, other in forecast.instead.items() if other.fits_in(free)]
     advice = f"What would fit: {', or '.join(fitting)}" if fitting else "Use a machine with more memory"
     raise NotEnoughMemoryError(
         f"{what} would take about {size_of(forecast.total)} of memory, {size_of(forecast.parts[largest])} of "
@@ -78,7 +84,7 @@ def available() -> int | None:
 
 def _free() -> Iterator[int]:
     """What the whole machine has left."""
-    kilobytes = _table(PROC / "meminfo", ":").get("MemAvailable")
+    kilobytes = _number(PROC / "meminfo", "MemAvailable:")
     if kilobytes is not None:
         yield 1024 * kilobytes
 
@@ -105,16 +111,17 @@ def _left(root: Path, path: str, limit: str, usage: str, reclaimable: str) -> It
         if folder == root.parent:
             return
         with suppress(OSError, ValueError):  # "max" means no limit
-            most, used = (int((folder / name).read_text()) for name in (limit, usage))
-            yield most - used + _table(folder / "memory.stat", " ").get(reclaimable, 0)
+            most = int((folder / limit).read_text())
+            if most >= UNLIMITED:
+                continue  # the other two files take longest
+            used = int((folder / usage).read_text())
+            yield most - used + (_number(folder / "memory.stat", f"{reclaimable} ") or 0)
 
 
-def _table(file: Path, separator: str) -> dict[str, int]:
-    """Names and numbers, one pair per line; empty if there is no such file."""
-    found = {}
-    with suppress(OSError):
-        for line in file.read_text().splitlines():
-            name, _, value = line.partition(separator)
-            with suppress(ValueError, IndexError):
-                found[name] = int(value.split()[0])
-    return found
+def _number(file: Path, name: str) -> int | None:
+    """The number in the line that begins with this name; None if there is none."""
+    with suppress(OSError, ValueError, IndexError), file.open() as lines:
+        for line in lines:
+            if line.startswith(name):
+                return int(line[len(name) :].split()[0])
+    return None

@@ -136,7 +136,9 @@ class Case:
         return oracle.search_and_lead(past, self.x[:, span], self.y, balance, self.grid)
 
 
-@pytest.mark.parametrize("classes", range(1, 41))
+@pytest.mark.parametrize(
+    "classes", [*range(1, 13), *(pytest.param(count, marks=pytest.mark.slow) for count in range(13, 41))]
+)
 def test_no_coincidence_of_sizes_misleads_the_search(classes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """There is a matrix for each λ, and its sides are classes, samples or dimensions: any may be equal."""
     rng = np.random.default_rng(classes)

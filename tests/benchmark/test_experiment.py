@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 import threading
 from collections import Counter
@@ -36,7 +35,9 @@ from layup.errors import DamagedFileError, InputError, StorageError, TaskOverErr
 from layup.images import image_digest
 from layup.tuning.config import PRESETS
 from layup.tuning.trainer import Trainer
+from learners import small
 from photos import batch, name
+from processes import Quick
 
 STYLES = ("dark", "bright")
 VARYING = (
@@ -88,7 +89,7 @@ def only(one, **options):
 
 @pytest.fixture(scope="module")
 def nano():
-    return load_backbone("vit-nano")
+    return small()
 
 
 @pytest.fixture(scope="module")
@@ -418,9 +419,10 @@ def test_the_event_comes_after_each_task_and_not_at_the_end():
 # The record
 
 
-def test_a_record_has_all_that_is_needed_to_repeat_it(make, nano):
+def test_a_record_has_all_that_is_needed_to_repeat_it(make):
+    nano = load_backbone("vit-nano")
     scenario = class_incremental(few_digits(), 5, 7, per_class=4)
-    one = make(scenario=scenario, session=SESSION, preset="official", lam="gcv")
+    one = make(scenario=scenario, session=SESSION, preset="official", lam="gcv", backbone=nano)
     finish(one)
     values = json.loads(one.paths[""].read_text("utf-8"))
     assert values["schema"] == SCHEMA == 1
@@ -627,7 +629,7 @@ def test_what_does_not_decide_the_numbers_does_not_make_another_run(make, nano, 
         make(lam="search"),
         make(balance=False),
         make(scenario=cut(tasks=5, seed=1993, shuffled=True)),
-        make(backbone=load_backbone("vit-nano")),
+        make(backbone=small()),
         Experiment(cut(usual), method_from("layup", {"k": 2}), nano, tmp_path, reading={"workers": 2}),
     ):
         assert same.paths[""].name == plain
@@ -736,7 +738,7 @@ def test_runs_in_two_threads_count_their_own_passes(make, monkeypatch):
 
 
 def test_a_sweep_passes_every_image_once(make, own_cache):
-    records = finish(make("depths", k=(1, 2, 12), lam=1.0, cache=FeatureCache(own_cache)))
+    records = finish(make("depths", k=(1, 2, 6), lam=1.0, cache=FeatureCache(own_cache)))
     for record in records.values():
         assert sum(step.forward_passes for step in record.steps) == 70
 
@@ -1028,7 +1030,7 @@ def to_be_killed(folder, killing, nano):
 def kill_all(folder):
     """Runs in a separate process: start every run, and kill it."""
     torch.set_num_threads(1)
-    nano = load_backbone("vit-nano")
+    nano = small()
     for what, killing in KILLINGS.items():
         for number, owner, attribute, options in killing.times:
             child = os.fork()
@@ -1053,12 +1055,9 @@ def test_a_killed_run_goes_on_at_its_task_and_gives_the_same_record(
         for killing in KILLINGS.values()
     }
     (tmp_path / "killed").mkdir()
-    subprocess.run(
-        [sys.executable, __file__, str(tmp_path / "killed")],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        check=True,
-        timeout=300,
-    )
+    with Quick(Path(__file__).read_text(), tmp_path / "killed", cwd=tmp_path) as killer:
+        ended = killer.finished(300)
+    assert ended.code == 0, ended.err
     for what, killing in KILLINGS.items():
         batches_learned.clear()
         one = to_be_killed(tmp_path / "killed" / what, killing, nano)

@@ -8,7 +8,6 @@ import io
 import json
 import os
 import re
-import resource
 import shutil
 import signal
 import subprocess
@@ -28,6 +27,7 @@ from layup import NMC, FeatureCache, FirstSession, LayUP, __version__, load, mem
 from layup.cli import console
 from layup.formats import has_controls
 from photos import counts_in, digits, name, write_photos
+from processes import COMMAND, Quick
 
 NANO = ("--backbone", "vit-nano", "--lam", "1")
 FIRST = {name(0): 5, name(1): 4}
@@ -683,19 +683,16 @@ def test_output_cut_off_by_a_pipe(here, style):
     assert "Exception ignored" not in told
 
 
+def at_once(*arguments, cwd, **settings):
+    """The same command as a process that has PyTorch from the beginning: only its work takes time."""
+    return Quick(COMMAND, *arguments, cwd=cwd, **settings)
+
+
 def test_a_full_disk_leaves_the_old_model(here):
     before = Path("m.layup").read_bytes()
     limit = 1_000_000  # the model needs 2.4 MB
-    result = finished(
-        script(
-            "learn",
-            "second",
-            "--to",
-            "m.layup",
-            cwd=here,
-            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
-        )
-    )
+    with at_once("learn", "second", "--to", "m.layup", cwd=here, file_limit=limit) as process:
+        result = process.finished()
     assert result.code == 1
     assert result.err.startswith("Error: Cannot write 'm.layup'")
     assert Path("m.layup").read_bytes() == before
@@ -704,9 +701,11 @@ def test_a_full_disk_leaves_the_old_model(here):
 
 def test_two_batches_at_once_are_both_learned(here):
     write_photos(here / "third", {7: 4})
-    processes = [script("learn", photos, "--to", "m.layup", cwd=here) for photos in ("second", "third")]
-    results = [finished(process) for process in processes]
-    assert [result.code for result in results] == [0, 0]
+    with (
+        at_once("learn", "second", "--to", "m.layup", cwd=here) as one,
+        at_once("learn", "third", "--to", "m.layup", cwd=here) as other,
+    ):
+        assert [process.finished().code for process in (one, other)] == [0, 0]
     assert counts_in(here / "m.layup") == {name(0): 7, name(1): 4, name(2): 5, name(7): 4}
     assert len(load("m.layup").log) == 3
 
@@ -717,10 +716,11 @@ def test_a_model_that_came_while_merge_waited_is_not_overwritten(here):
     model.save("other.layup")
     model.learn(digits(5, 3), ["five"] * 3)
     with storage.locked("new.layup"):
-        merge = script("merge", "m.layup", "other.layup", "--to", "new.layup", cwd=here)
-        said = merge.stderr.readline()
+        merge = at_once("merge", "m.layup", "other.layup", "--to", "new.layup", cwd=here)
+        said = merge.stderr.readline().decode()
         model.save("new.layup")  # as `layup learn` does, which has the lock
-    result = finished(merge)
+    with merge:
+        result = merge.finished()
     assert result.code == 1
     assert "'new.layup' exists already" in result.err
     assert counts_in(here / "new.layup") == {"five": 3}
@@ -731,56 +731,6 @@ def test_a_model_that_came_while_merge_waited_is_not_overwritten(here):
 # Killed
 
 OLD, NEW = FIRST, {name(0): 7, name(1): 4, name(2): 5}
-
-READY_TO_LEARN = """
-import os, sys
-import torch
-import layup.model.named
-from layup.cli import main
-torch.set_num_threads(1)
-print("ready", flush=True)
-for line in sys.stdin:
-    child = os.fork()
-    if child == 0:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        sys.argv = ["layup", *line.rstrip("\\n").split("\\t")]
-        main()
-    print(child, flush=True)
-    sys.stdin.readline()
-    print(os.waitpid(child, 0)[1], flush=True)
-"""
-
-
-class Learner:
-    """Runs commands in children of a process that has PyTorch loaded: only their work takes time."""
-
-    def __init__(self):
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", READY_TO_LEARN],
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            bufsize=1,
-        )
-        assert self.process.stdout.readline() == "ready\n"
-
-    def start(self, *arguments):
-        self.process.stdin.write("\t".join(map(str, arguments)) + "\n")
-        return int(self.process.stdout.readline())
-
-    def status(self):
-        """Wait for the child, which stays a zombie until then: its id cannot become another's."""
-        self.process.stdin.write("\n")
-        return int(self.process.stdout.readline())
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.stdin.close()
-        self.process.wait(timeout=60)
-        self.process.stdout.close()
 
 
 def files_of(model):
@@ -804,31 +754,33 @@ def test_killed_at_any_time_a_model_is_the_old_one_or_the_new_one(here):
     """
     model = here / "m.layup"
     old = model.read_bytes()
-    with Learner() as learner:
-        began = time.monotonic()
-        learner.start("learn", here / "second", "--to", here / "new.layup", *NANO)
-        assert learner.status() == 0
-        duration = time.monotonic() - began
-        left = []
-        for trial in range(10):
-            model.write_bytes(old)
-            before = files_of(model)
-            child = learner.start("learn", here / "second", "--to", model)
+    began = time.monotonic()
+    with at_once("learn", here / "second", "--to", here / "new.layup", *NANO, cwd=here) as process:
+        assert process.finished().code == 0
+    duration = time.monotonic() - began
+    left = []
+    for trial in range(10):
+        model.write_bytes(old)
+        before = files_of(model)
+        with at_once("learn", here / "second", "--to", model, cwd=here) as process:
             deadline = time.monotonic() + (duration * (0.1 + trial / 10) if trial % 2 else 5 * duration)
             while time.monotonic() < deadline and (trial % 2 or files_of(model) == before):
                 time.sleep(0.0002)
-            os.kill(child, signal.SIGKILL)
-            assert learner.status() in (0, signal.SIGKILL)
-            left.append(assert_old_or_new(model))
-        assert OLD in left
-        model.write_bytes(old)
-        learner.start("learn", here / "second", "--to", model)
-        assert learner.status() == 0
+            process.kill()
+            assert process.wait() in (0, -signal.SIGKILL)
+        left.append(assert_old_or_new(model))
+    assert OLD in left
+    model.write_bytes(old)
+    with at_once("learn", here / "second", "--to", model, cwd=here) as process:
+        assert process.finished().code == 0
     assert assert_old_or_new(model) == NEW
     assert list(files_of(model)) == [model.name]  # nothing that the killed ones had left
 
 
+@pytest.mark.slow
 def test_the_whole_command_killed(shelf, tmp_path):
+    """As above, but with all that comes before the work."""
+
     def copied(number):
         folder = tmp_path / f"copy {number}"
         shutil.copytree(shelf, folder, ignore=shutil.ignore_patterns(".*"))
@@ -857,7 +809,7 @@ def children(process):
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc")
-@pytest.mark.parametrize("later", [0, 0.5])
+@pytest.mark.parametrize("later", [0, pytest.param(0.5, marks=pytest.mark.slow)])
 def test_a_killed_worker_loses_nothing(here, later):
     """As the system does when memory runs out: while it reads, and while the network computes."""
     write_photos(here / "many", {3: 170, 4: 170})
@@ -898,11 +850,11 @@ def test_inputs_beyond_memory(here, refused):
 
 def test_interrupting_says_that_nothing_is_lost(here):
     before = Path("m.layup").read_bytes()
-    command = [sys.executable, "-c", INTERRUPTED_LEARNING]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert result.returncode == 130
-    assert "Interrupted. What was saved before is unchanged." in result.stderr
-    assert "Traceback" not in result.stderr
+    with Quick(INTERRUPTED_LEARNING, cwd=here) as process:
+        result = process.finished()
+    assert result.code == 130
+    assert "Interrupted. What was saved before is unchanged." in result.err
+    assert "Traceback" not in result.err
     assert Path("m.layup").read_bytes() == before
 
 

@@ -18,9 +18,9 @@ import pytest
 
 from layup import load
 from photos import name, write_photos
+from processes import COMMAND, Quick
 
 KEYS = ["path", "label", "score", "second", "margin"]
-LAYUP = [sys.executable, "-c", "from layup.cli import main; main()"]
 
 
 def test_predict_prints_a_table(here, ok):
@@ -139,7 +139,7 @@ def test_images_that_cannot_be_predicted(here, refused):
 @pytest.mark.parametrize("given", [("photo.jpg", "m.layup"), ("test", "a b.png", "m.layup")])
 def test_swapped_arguments_are_noticed_before_anything_is_loaded(here, given):
     done = subprocess.run(
-        [sys.executable, "-X", "importtime", *LAYUP[1:], "predict", *given],
+        [sys.executable, "-X", "importtime", "-c", COMMAND, "predict", *given],
         capture_output=True,
         text=True,
         check=False,
@@ -160,10 +160,8 @@ def test_swapped_arguments_are_noticed_before_anything_is_loaded(here, given):
 @pytest.fixture
 def process(here):
     """A `layup predict m.layup -` to talk to."""
-    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-    with subprocess.Popen([*LAYUP, "predict", "m.layup", "-"], **pipes) as started:
+    with Quick(COMMAND, "predict", "m.layup", "-", cwd=here) as started:
         yield started
-        started.kill()
 
 
 def ask(process, path: bytes) -> dict[str, object]:
@@ -193,14 +191,17 @@ def test_a_process_goes_on_predicting(here, process):
     assert process.stderr.read() == b""
 
 
-def test_who_reads_may_leave(here, process):
+def test_who_reads_may_leave(here):
+    """With an interpreter of its own: what cannot be written is also noticed when that ends."""
     path = b"first/digit 0/000.png"
-    assert ask(process, path)["label"] == name(0)
-    process.stdout.close()
-    process.stdin.write(path + b"\n" + path + b"\n")
-    process.stdin.close()
-    assert process.wait(60) == 0
-    assert process.stderr.read() == b""
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with subprocess.Popen([sys.executable, "-c", COMMAND, "predict", "m.layup", "-"], **pipes) as process:
+        assert ask(process, path)["label"] == name(0)
+        process.stdout.close()
+        process.stdin.write(path + b"\n" + path + b"\n")
+        process.stdin.close()
+        assert process.wait(60) == 0
+        assert process.stderr.read() == b""
 
 
 def test_lines_with_all_scores(here, layup, monkeypatch):

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -13,6 +10,7 @@ import pytest
 
 from layup import FeatureCache
 from photos import counts_in, name, require_same_sums, sums_of, write_photos
+from processes import COMMAND, Quick
 
 NANO = ("--backbone", "vit-nano")
 
@@ -107,19 +105,17 @@ def test_an_empty_or_missing_folder_is_refused(synced, refused):
 
 
 def test_watching_goes_on_until_interrupted(synced):
-    command = [sys.executable, "-m", "layup", "sync", "first", "--to", "m.layup", "--watch", "--every", "0.2"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    try:
-        assert "0 new, 9 known." in process.stdout.readline()
+    watch = ("sync", "first", "--to", "m.layup", "--watch", "--every", "0.2")
+    with Quick(COMMAND, *watch, cwd=synced) as process:
+        assert b"0 new, 9 known." in process.stdout.readline()
         write_photos(synced / "first", {2: 3}, start=50)
         deadline = time.monotonic() + 120
         while counts_in(synced / "m.layup").get(name(2)) != 3:
             assert process.poll() is None
             assert time.monotonic() < deadline
             time.sleep(0.1)
-    finally:
-        process.send_signal(signal.SIGINT)
-        said, errors = process.communicate(timeout=60)
-    assert (process.returncode, errors) == (0, "")
-    assert "Watching 'first' every 0.2 s. Stop with Ctrl-C." in said
-    assert "Stopped watching." in said
+        process.interrupt()
+        result = process.finished()
+    assert (result.code, result.err) == (0, "")
+    assert "Watching 'first' every 0.2 s. Stop with Ctrl-C." in result.out
+    assert "Stopped watching." in result.out

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -21,6 +19,7 @@ from layup.features.cache import FeatureCache, NoCache
 from layup.features.extract import EMBEDDING, Extractor
 from layup.images import open_image
 from photos import batch, crops, digits
+from processes import Quick
 
 
 @pytest.fixture(scope="module")
@@ -309,7 +308,6 @@ import torch
 from photos import batch
 from layup.backbones import load_backbone
 from layup.features.extract import Extractor
-torch.set_num_threads(1)
 images, _ = batch({digit: 30 for digit in range(8)})
 for part in Extractor(load_backbone("vit-nano")).stream(images):
     print(len(part.rows), flush=True)
@@ -319,17 +317,10 @@ for part in Extractor(load_backbone("vit-nano")).stream(images):
 def test_killed_while_extracting_then_finished(nano, own_cache):
     """The cache holds whole batches, and the next run computes just the rest."""
     images, _ = batch(dict.fromkeys(range(8), 30))
-    child = subprocess.Popen(
-        [sys.executable, "-c", EXTRACT],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    with child:
-        printed = [child.stdout.readline() for _ in range(2)]
-        child.send_signal(signal.SIGKILL)
-    assert printed == [f"{BATCH}\n"] * 2
-    assert child.returncode == -signal.SIGKILL
+    with Quick(EXTRACT, cwd=own_cache) as child:
+        assert [int(child.stdout.readline()) for _ in range(2)] == [BATCH] * 2
+        child.kill()
+        assert child.wait() == -signal.SIGKILL
     found = Extractor(nano).extract(images)
     assert found.forwarded <= len(images) - 2 * BATCH
     np.testing.assert_array_equal(found.rows, Extractor(nano, cache=NoCache()).extract(images).rows)

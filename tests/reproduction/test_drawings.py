@@ -142,7 +142,7 @@ def ticks(axis):
 @DRAWINGS
 def test_both_endings_are_files_that_are_not_empty(draw, tmp_path):
     draw(tmp_path / "p.png")
-    assert len(np.unique(pixels(tmp_path / "p.png").reshape(-1, 3), axis=0)) > 20
+    assert Image.fromarray(pixels(tmp_path / "p.png")).getcolors(20) is None  # more than that
     draw(str(tmp_path / "p.svg"))
     assert "<svg" in (tmp_path / "p.svg").read_text()
 
@@ -168,8 +168,17 @@ def shown(figure, monkeypatch):
 
 
 @DRAWINGS
-@pytest.mark.parametrize("long", [False, True], ids=["short", "long"])
-@pytest.mark.parametrize("count", [1, 2, 8])
+@pytest.mark.parametrize(
+    ("count", "long"),
+    [
+        pytest.param(1, False, id="1-short"),
+        pytest.param(8, True, id="8-long"),
+        *(
+            pytest.param(count, long, id=f"{count}-{'long' if long else 'short'}", marks=pytest.mark.slow)
+            for count, long in ((1, True), (2, False), (2, True), (8, False))
+        ),
+    ],
+)
 def test_all_can_be_read_however_many_datasets_and_however_long_their_names(
     draw, count, long, drawn, monkeypatch
 ):

@@ -525,6 +525,7 @@ def test_every_item_shows_something_with_all_runs_and_says_so_with_none(
     assert all(len(line.cells) == len(table.columns) for table in bare.tables for line in table.rows)
 
 
+@pytest.mark.usefixtures("few_digits")
 def test_figure_4_takes_the_best_depth_and_needs_a_source_for_the_distance(runner, tmp_path):
     def skill(column, spec):
         return 0.9 if spec.depth == 5 else 0.5

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import random
 import signal
-import subprocess
-import sys
 from contextlib import nullcontext
 
 import numpy as np
@@ -40,6 +37,7 @@ from layup.tuning.config import FirstSession, split
 from layup.tuning.pictures import Pictures as Pixels
 from layup.tuning.trainer import Trainer
 from photos import batch, crops, digits
+from processes import Quick
 
 from timm.models.vision_transformer import VisionTransformer  # isort: skip  # after layup
 
@@ -513,10 +511,8 @@ def test_patience_and_the_best_epoch_survive_an_interruption(
 
 TRAIN_UNTIL_KILLED = """
 import sys, time
-import torch
 from tuning.test_adaptation import IMAGES, LABELS, Trainer, quick, tiny
 from layup.tuning.adaptation import adapt
-torch.set_num_threads(1)
 train = Trainer.train
 
 def halting(trainer, batches):
@@ -535,17 +531,10 @@ adapt(tiny(), IMAGES, LABELS, quick(), checkpoint=sys.argv[1])
 
 def test_killed_while_training_then_finished(backbone, trained, tmp_path):
     checkpoint = tmp_path / "session"
-    child = subprocess.Popen(
-        [sys.executable, "-c", TRAIN_UNTIL_KILLED, checkpoint],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    with child:
-        printed = child.stdout.readline()
-        child.send_signal(signal.SIGKILL)
-    assert printed == "in the third epoch\n"
-    assert child.returncode == -signal.SIGKILL
+    with Quick(TRAIN_UNTIL_KILLED, checkpoint, cwd=tmp_path) as child:
+        assert child.stdout.readline() == b"in the third epoch\n"
+        child.kill()
+        assert child.wait() == -signal.SIGKILL
     resumed = adapt(backbone, IMAGES, LABELS, quick(), checkpoint=checkpoint)
     assert trained == [2, 3]
     assert_same(resumed, adapt(backbone, IMAGES, LABELS, quick()))
@@ -637,7 +626,9 @@ def test_a_forged_checkpoint_is_refused_in_a_sentence(backbone, forge, finished,
         adapt(backbone, IMAGES, LABELS, session, checkpoint=checkpoint)
 
 
-@pytest.mark.parametrize("forge", ["removed", "NaN", "infinite", "zero"])
+@pytest.mark.parametrize(
+    "forge", ["removed", "NaN", pytest.param("infinite", marks=pytest.mark.slow), "zero"]
+)
 def test_all_that_a_run_goes_on_from_is_looked_at(backbone, forge, interrupt, trained, tmp_path):
     checkpoint, forged = tmp_path / "session", tmp_path / "forged"
     interrupt(1)

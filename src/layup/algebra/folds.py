@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
@@ -18,20 +17,21 @@ Folds: TypeAlias = list[NDArray[np.int64]]
 def stratified(labels: NDArray[Any], folds: int) -> Folds:
     """The rows of each fold, in the order given; classes of fewer samples than folds miss some of them.
 
-    The samples of a class that has several are never all in one fold.
+    The samples of a class that has several are never all in one fold. These are the folds of scikit-learn's
+    `StratifiedKFold`, which takes seconds to import, and refuses if no class has a sample for each fold.
 
     >>> [rows.tolist() for rows in stratified(np.array(["a", "b", "a", "a", "b"]), 2)]
     [[0, 1, 2], [3, 4]]
     """
-    from sklearn.model_selection import StratifiedKFold  # here, because it is slow to import
-
-    # A further class, at the end, which no fold misses: without one, scikit-learn refuses to split.
-    count = len(labels)
-    index = np.concatenate([np.unique(labels, return_inverse=True)[1], np.full(folds, count)])
-    with warnings.catch_warnings():  # many classes of few samples are fine
-        warnings.simplefilter("ignore", UserWarning)
-        split = [test for _, test in StratifiedKFold(folds).split(index, index)]
-    return [rows[rows < count] for rows in split]
+    _, first, index = np.unique(labels, return_index=True, return_inverse=True)
+    classes = np.argsort(np.argsort(first))[index]  # numbered by their first sample
+    # Samples are dealt out like cards, one class after the other. This decides how many of a class each fold
+    # gets; its first samples then go to the first fold.
+    order = np.argsort(classes, kind="stable")
+    dealt = np.arange(len(labels)) % folds
+    fold = np.empty(len(labels), np.int64)
+    fold[order] = dealt[np.lexsort((dealt, classes[order]))]
+    return [np.flatnonzero(fold == each) for each in range(folds)]
 
 
 def chunks(rows: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:

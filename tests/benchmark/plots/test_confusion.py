@@ -55,8 +55,19 @@ def boxes(figure):
     ]
 
 
-@pytest.mark.parametrize("name", ["class ", LONG], ids=["short", "long"])
-@pytest.mark.parametrize("count", [3, 10, 41, 130])
+@pytest.mark.parametrize(
+    ("count", "name"),
+    [
+        pytest.param(3, "class ", id="3-short"),
+        pytest.param(10, LONG, id="10-long"),
+        pytest.param(41, "class ", id="41-short"),
+        pytest.param(130, LONG, id="130-long"),
+        pytest.param(3, LONG, id="3-long", marks=pytest.mark.slow),
+        pytest.param(10, "class ", id="10-short", marks=pytest.mark.slow),
+        pytest.param(41, LONG, id="41-long", marks=pytest.mark.slow),
+        pytest.param(130, "class ", id="130-short", marks=pytest.mark.slow),
+    ],
+)
 def test_names_are_on_the_picture_and_apart(count, name, tmp_path, drawn):
     labels = [f"{name}{i}" for i in range(count)]
     plots.confusion_matrix(tmp_path / "p.png", labels, mistaken(count), "A title")
@@ -71,7 +82,7 @@ def test_names_are_on_the_picture_and_apart(count, name, tmp_path, drawn):
         assert (edge == 255).all()
 
 
-@pytest.mark.parametrize("count", [61, 345])
+@pytest.mark.parametrize("count", [61, pytest.param(345, marks=pytest.mark.slow)])
 def test_matrices_without_mistakes(count, tmp_path):
     labels = [f"class {i}" for i in range(count)]
     plots.confusion_matrix(tmp_path / "p.png", labels, np.eye(count, dtype=np.int64), "A title")
@@ -145,7 +156,7 @@ def test_large_counts_have_room(tmp_path, drawn):
     assert max(box.width for box in texts) < drawn[0].axes[0].bbox.width / 12
 
 
-@pytest.mark.parametrize("count", [5, 150])
+@pytest.mark.parametrize("count", [5, pytest.param(150, marks=pytest.mark.slow)])
 def test_names_of_all_kinds(count, tmp_path):
     odd = [r"$\frac{", "日本", "שלום", "👩‍👩‍👧", "a\x07b\x1b[2J", "two\nlines", "caf\udce9", "_x"]
     labels = [f"{odd[i % len(odd)]}{i}" for i in range(count)]

@@ -87,19 +87,24 @@ def test_pictures_are_readable_and_not_blank(draw, tmp_path):
     height, width, _ = seen.shape
     assert 400 < height < 2000
     assert 400 < width < 2000
-    assert len(np.unique(seen.reshape(-1, 3), axis=0)) > 20
+    assert Image.fromarray(seen).getcolors(20) is None  # more than that
 
 
 @DRAWINGS
 def test_text_paths_and_other_formats(draw, tmp_path):
     draw(str(tmp_path / "p.svg"))
     assert "<svg" in (tmp_path / "p.svg").read_text()
-    draw(str(tmp_path / "p.png"))
-    pixels(tmp_path / "p.png")
 
 
 @DRAWINGS
-@pytest.mark.parametrize("target", ["file/p.png", "no such folder/p.png", "folder.png"])
+@pytest.mark.parametrize(
+    "target",
+    [
+        "no such folder/p.png",
+        pytest.param("file/p.png", marks=pytest.mark.slow),
+        pytest.param("folder.png", marks=pytest.mark.slow),
+    ],
+)
 def test_a_path_that_cannot_be_written(draw, target, tmp_path):
     (tmp_path / "file").write_text("not a folder")
     (tmp_path / "folder.png").mkdir()
@@ -117,7 +122,7 @@ def test_an_unknown_ending_is_a_sentence_and_leaves_nothing(draw, tmp_path):
 @DRAWINGS
 def test_the_same_numbers_give_the_same_picture(draw, tmp_path):
     draw(tmp_path / "a.png")
-    draw(tmp_path / "b.png")
+    draw(str(tmp_path / "b.png"))
     np.testing.assert_array_equal(pixels(tmp_path / "a.png"), pixels(tmp_path / "b.png"))
 
 
