@@ -66,6 +66,13 @@ class SumsClassifier(Estimator):
         with warnings.catch_warnings():  # many classes of one or two images are not a regression
             warnings.simplefilter("ignore", UserWarning)
             check_classification_targets(labels)
+        return self.learn_rows(x, labels, classes)
+
+    def learn_rows(
+        self, x: NDArray[Any], labels: NDArray[Any], classes: Sequence[Any] | None = None
+    ) -> Self:
+        """As `partial_fit`, for features and labels that are arrays: scikit-learn is not imported."""
+        first = not hasattr(self, "statistics_")
         self.check()
         # A batch that cannot be learned must change nothing, not even the number of features.
         batch = self.empty(x.shape[1]) if first else self.statistics_.empty()

@@ -37,10 +37,10 @@ app = typer.Typer(
 
     [bold]Start here[/]
 
-    layup demo                               see it work, offline, in about a minute
-    layup learn photos/ --to m.layup         learn photos/CLASS/*.jpg into a model file
-    layup learn photos/ --to m.layup         again, when photos/ has grown: only what is new
-    layup predict m.layup holiday/           what is in these photos?
+    layup demo                           see it work, in about a minute
+    layup learn photos/ --to m.layup     learn photos/CLASS/*.jpg into a model
+    layup learn photos/ --to m.layup     next week: only what is new
+    layup predict m.layup holiday/       what is in these photos?
     """,
 )
 

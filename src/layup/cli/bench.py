@@ -88,8 +88,9 @@ def bench(
     layup bench search --check --save out/   also check λ and labels; save the numbers
 
     layup and the paper's procedure are timed in turn, so that other load on the machine affects both: trust
-    the ratios, not the seconds. `runs` and `sweep` use networks and images, so --dim and --classes do not
-    apply to them. At full size, `search` and `sweep` take a quarter of an hour or more, the others minutes.
+    the ratios, not the seconds. `runs` and `sweep` use networks and images, so
+    --dim and --classes do not apply to them. At full size, `search` and `sweep`
+    take a quarter of an hour or more, the others minutes.
     """
     if what not in (*NAMES, ALL):
         raise unknown_name("measurement", what, [*NAMES, ALL])

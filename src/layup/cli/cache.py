@@ -17,8 +17,8 @@ app.add_typer(cache_app, name="cache")
 def cache(context: typer.Context) -> None:
     """Show the cache of computed features; 'layup cache clear' empties it.
 
-    The environment variables LAYUP_CACHE and LAYUP_CACHE_LIMIT (such as 2GB) set its folder and its
-    largest size.
+    The environment variables LAYUP_CACHE and LAYUP_CACHE_LIMIT (such as 2GB)
+    set its folder and its largest size.
     """
     if context.invoked_subcommand:
         return

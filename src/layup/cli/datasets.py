@@ -41,8 +41,9 @@ def datasets(context: typer.Context, data: Data = HERE) -> None:
     layup datasets check cub200            is it complete, and can every image be read?
     layup datasets get cifar100            download it, or explain where to get it
 
-    Settings are cil (class-incremental: new classes with every task), dil (domain-incremental: new domains)
-    and ocl (online: new classes in a stream, each image seen once).
+    Settings are cil (class-incremental: new classes with every task), dil
+    (domain-incremental: new domains) and ocl (online: new classes in a stream,
+    each image seen once).
     """
     if context.invoked_subcommand:
         return
@@ -70,12 +71,14 @@ def check(
     data: Data = HERE,
     as_json: AsJson = False,
 ) -> None:
-    """Check a dataset on disk: its layout, how many images it has, and that every image can be read.
+    """Check a dataset on disk: its layout, how many images it has, and that
+    every image can be read.
 
     layup datasets check cub200 --data /mnt/data
     layup datasets check domains:photos        works for your own folders, too
 
-    If a dataset is in circulation in two versions, either is accepted, and the output says which one it is.
+    If a dataset is in circulation in two versions, either is accepted, and the
+    output says which one it is.
     The exit code is 1 if anything is wrong.
     """
     from layup.benchmark.datasets import check_dataset

@@ -41,9 +41,9 @@ def evaluate(
 ) -> None:
     """Measure accuracy on photos that a model has not learned, and show what it confuses.
 
-    layup evaluate m.layup test-photos/        test-photos/CLASS/*.jpg
+    layup evaluate m.layup test-photos/    test-photos/CLASS/*.jpg
     layup evaluate m.layup test-photos/ --wrong wrong.csv
-    layup evaluate m.layup photos/ --unseen    only those that were not learned
+    layup evaluate m.layup photos/ --unseen
     """
     require_model_first("evaluate", model, photos)
     require_model(model)

@@ -35,12 +35,13 @@ def forget(
 ) -> None:
     """Forget photos exactly: the model's sums become what they would be without these photos.
 
-    layup forget m.layup withdrawn/            all photos in it, whatever their class
+    layup forget m.layup withdrawn/        all photos in it, of any class
     layup forget m.layup a.jpg b.jpg
-    layup forget m.layup --class tabby         a whole class; its photos are not needed
+    layup forget m.layup --class tabby     a whole class, without its photos
 
-    A photo that was never learned is refused. λ stays as it is. A class that has
-    no photos left disappears. The cached features of these photos are deleted.
+    A photo that was never learned is refused. λ stays as it is. A class that
+    has no photos left disappears. The cached features of these photos are
+    deleted.
     """
     from layup.images import unlabelled_photos
 

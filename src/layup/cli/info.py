@@ -13,7 +13,7 @@ def info(model: Model, as_json: AsJson = False) -> None:
     """Check a model file, and show what it holds. Its network is not loaded.
 
     layup info m.layup
-    layup info m.layup --json                  with the photos per class, and the accuracy to expect
+    layup info m.layup --json              also photos per class
     """
     require_model(model)
     from layup.model import Entry, last_expected, read_model

@@ -92,15 +92,16 @@ def learn(
 ) -> None:
     """Learn classes from folders of photos, into a new or an existing model.
 
-    layup learn photos/ --to m.layup           photos/CLASS/*.jpg
-    layup learn photos/ --to m.layup           again, when photos/ has grown: only what is new
-    layup learn more/ --to m.layup             new classes, or more photos of the old ones
+    layup learn photos/ --to m.layup       photos/CLASS/*.jpg
+    layup learn photos/ --to m.layup       next week: only what is new
+    layup learn more/ --to m.layup         new classes, or more of the old ones
     layup learn photos/ --to v.layup --backbone vit-nano
 
-    Photos that the model knows are left out. The photos are not kept, only one sum
-    per class, one matrix, and a digest per photo. With --adapt, a small set of weights
-    is tuned to the photos of the first call, and kept too. Tuning takes minutes to
-    hours. If it is interrupted, give the same command again to continue.
+    Photos that the model knows are left out. The photos are not kept, only one
+    sum per class, one matrix, and a digest per photo. With --adapt, a small set
+    of weights is tuned to the photos of the first call, and kept too. Tuning
+    takes minutes to hours. If it is interrupted, give the same command again to
+    continue.
     """
     if anonymous and relabel:
         raise InputError("An anonymous model cannot move photos: it does not know them. Leave --relabel out.")

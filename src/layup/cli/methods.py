@@ -19,10 +19,12 @@ def methods(
     layup methods                            all methods
     layup methods ranpac                     its equations, its options, and what it keeps, costs and needs
 
-    Settings are cil (class-incremental: new classes with every task), dil (domain-incremental: new domains)
-    and ocl (online: new classes in a stream, each image seen once). "yes" under "adapts" means that the
-    network is tuned to the first task (a "first session"), except in ocl and with --adapt none. For other
-    methods, --adapt auto does this, and so does the short form NAME+fsa.
+    Settings are cil (class-incremental: new classes with every task), dil
+    (domain-incremental: new domains) and ocl (online: new classes in a stream,
+    each image seen once). "yes" under "adapts" means that the network is tuned
+    to the first task (a "first session"), except in ocl and with --adapt none.
+    For other methods, --adapt auto does this, and so does the short form
+    NAME+fsa.
     """
     from layup.benchmark.methods import METHODS, method_class
 

@@ -50,8 +50,8 @@ def predict(
 
     layup predict m.layup a.jpg b.jpg
     layup predict m.layup holiday.zip --csv > labels.csv
-    layup predict m.layup a.jpg --json         path, label, score, second, margin
-    layup predict m.layup -                    a path per line in, a JSON object per line out
+    layup predict m.layup a.jpg --json     path, label, score, second, margin
+    layup predict m.layup -                paths in, JSON out, line by line
 
     The score is the model's, not a probability: the highest wins. The margin is
     how far the second class is behind.

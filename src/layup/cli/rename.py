@@ -22,7 +22,7 @@ def rename(
     """Rename a class. If NEW is a class already, the two become one.
 
     layup rename m.layup tabbi tabby
-    layup rename m.layup kitten cat            all photos of kitten are photos of cat
+    layup rename m.layup kitten cat        kitten becomes a part of cat
 
     Two classes that became one cannot be told apart again.
     """

@@ -89,8 +89,9 @@ def reproduce(
     layup reproduce claims --quick                 which of the paper's claims hold
     layup reproduce                                list the tables and figures
 
-    The records are those of `layup run`: finished runs are not repeated, and interrupted ones are resumed.
-    If something cannot be run, its cell in the table says why. The page is written to --report.
+    The records are those of `layup run`: finished runs are not repeated, and
+    interrupted ones are resumed. If something cannot be run, its cell in the
+    table says why. The page is written to --report.
     """
     from layup.reproduction import ALL, ITEMS, forecast, reproduce
 

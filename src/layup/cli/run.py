@@ -148,7 +148,8 @@ def run(
     layup run --dataset cifar100 --tasks 10 --seed 1993 --adapt adaptformer \\
         --backbone vit_base_patch16_224.augreg2_in21k_ft_in1k
 
-    The same command resumes an interrupted run, and does not repeat a finished one. Then:
+    The same command resumes an interrupted run, and does not repeat a finished
+    one. Then:
     layup compare results/                           a table
     layup plot results/                              pictures
     """

@@ -44,13 +44,13 @@ def sync(
 ) -> None:
     """Make a model equal to a folder: learn what is new, move what changed class, forget what is gone.
 
-    layup sync photos/ --to m.layup            a second run does nothing
+    layup sync photos/ --to m.layup        a second run does nothing
     layup sync photos/ --to m.layup --dry-run
-    layup sync photos/ --to m.layup --watch    keep it equal
+    layup sync photos/ --to m.layup --watch
 
-    Photos that are gone are forgotten exactly, with their features from the cache
-    of this machine, and then deleted from it. If the cache does not have them, they
-    stay in the model: sync says which, and the exit code is 1.
+    Photos that are gone are forgotten exactly, with their features from the
+    cache of this machine, and then deleted from it. If the cache does not have
+    them, they stay in the model: sync says which, and the exit code is 1.
     """
     wanted = Wanted(backbone, k=k, reading={"workers": workers})
 

@@ -155,5 +155,5 @@ class Change:
             rows, known = spool.rows(), names(seen.turns)
             yield (
                 seen,
-                lambda: learn(lambda: knowledge.classifier.partial_fit(rows, known) if known else None),
+                lambda: learn(lambda: known and knowledge.classifier.learn_rows(rows, np.array(known))),
             )
