@@ -123,8 +123,8 @@ def test_what_is_wrong_is_said_before_anything_slow_is_loaded(shelf, arguments, 
 
 
 def test_photos_are_learned_with_nothing_but_torch(shelf):
-    """Not even scikit-learn, which only the search of λ needs."""
-    arguments = ("learn", "photos", "--to", "learned.layup", "--k", "1", "--lam", "1", "--no-cache")
+    """Not even scikit-learn."""
+    arguments = ("learn", "photos", "--to", "learned.layup", "--k", "1", "--no-cache")
     code, output, modules = run_by(*arguments, cwd=shelf)
     assert (code, "2 classes from 4 photos" in output) == (0, True)
     assert modules & HEAVY == {"torch"}

@@ -165,6 +165,7 @@ assert "layup_example" in sys.modules
 """
 
 
+@pytest.mark.slow
 def test_nobody_looks_for_packages_while_names_are_built_in(example: Path) -> None:
     code = f"import sys; sys.path.insert(0, {str(example)!r})\n{LAZY}"
     subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True)

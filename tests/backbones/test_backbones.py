@@ -935,6 +935,7 @@ def test_without_transformers_the_extra_is_named(monkeypatch: pytest.MonkeyPatch
 # ---------------------------------------------------------------- torchvision next to another torch
 
 
+@pytest.mark.slow
 def test_compat_works_before_and_after_a_failed_import() -> None:
     code = """
 try:

@@ -110,7 +110,10 @@ def test_engines_take_batches_of_any_size(engine, images):
 
 
 @pytest.mark.parametrize("engine", OTHERS)
-@pytest.mark.parametrize("adapter", [AdaptFormer(width=4), SSF(), Full()])
+@pytest.mark.parametrize(
+    "adapter",
+    [SSF(), *(pytest.param(each, marks=pytest.mark.slow) for each in (AdaptFormer(width=4), Full()))],
+)
 def test_engines_compute_adapted_networks_as_they_are_now(engine, adapter):
     adapted = AdaptedBackbone(tiny().with_engine(engine), adapter)
     batch = batch_for(adapted)

@@ -1046,6 +1046,7 @@ def kill_all(folder):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.slow
 def test_a_killed_run_goes_on_at_its_task_and_gives_the_same_record(
     tmp_path, nano, batches_learned, monkeypatch
 ):

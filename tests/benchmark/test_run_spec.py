@@ -197,6 +197,7 @@ def test_a_run_that_was_interrupted_goes_on(resolve):
     assert record.finished
 
 
+@pytest.mark.slow
 def test_figures_are_drawn_for_each_dataset(resolve, tmp_path):
     first = [*run(resolve(options={"k": (1, 2), "lam": 1.0})), *run(resolve(method="nmc", options={}))]
     drawn = figures(first, tmp_path / "one", against="nmc", formats=("png", "svg"))

@@ -31,7 +31,7 @@ def test_one_measurement_is_printed_and_saved(ok, tmp_path):
 @pytest.mark.parametrize(
     ("quick", "expected"),
     [
-        (
+        pytest.param(
             (),
             {
                 "search": (4608, 200, 3, False),
@@ -40,6 +40,7 @@ def test_one_measurement_is_printed_and_saved(ok, tmp_path):
                 "sweep": (3, "vit-nano", 10, None),
                 "growth": (4608, 200, 3),
             },
+            marks=pytest.mark.slow,
         ),
         (
             ("--quick", "--classes", "16"),
@@ -51,7 +52,7 @@ def test_one_measurement_is_printed_and_saved(ok, tmp_path):
                 "growth": (768, 16, 1),
             },
         ),
-        (
+        pytest.param(
             ("--quick", "--backbone", "bundled"),
             {
                 "search": (768, 40, 1, False),
@@ -60,6 +61,7 @@ def test_one_measurement_is_printed_and_saved(ok, tmp_path):
                 "sweep": (1, "bundled", 1, 12),
                 "growth": (768, 40, 1),
             },
+            marks=pytest.mark.slow,
         ),
     ],
     ids=["full", "quick", "another network"],

@@ -164,6 +164,7 @@ def test_the_command_tells_shows_and_saves(quick_demo, capsys):
     assert all(path.name in predictions for path in Path("here/images").iterdir())
 
 
+@pytest.mark.slow
 def test_it_can_be_run_again(quick_demo, capsys):
     for _ in range(2):
         assert quick_demo("demo") == 0

@@ -191,6 +191,7 @@ def test_a_process_goes_on_predicting(here, process):
     assert process.stderr.read() == b""
 
 
+@pytest.mark.slow
 def test_who_reads_may_leave(here):
     """With an interpreter of its own: what cannot be written is also noticed when that ends."""
     path = b"first/digit 0/000.png"

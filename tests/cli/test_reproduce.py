@@ -53,6 +53,7 @@ def test_an_item_is_run_once_and_shown_next_to_the_paper(ok, here, shelf):
     assert text.read_text() == written
 
 
+@pytest.mark.slow
 def test_a_dry_run_only_says_what_there_is_to_do(ok, here, shelf):
     result = ok("reproduce", "table3", "--quick", "--data", shelf / "data", "--dry-run")
     assert re.search(r"\d+ of \d+ runs are to be done, 0 cannot be", result.out)

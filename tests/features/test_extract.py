@@ -314,6 +314,7 @@ for part in Extractor(load_backbone("vit-nano")).stream(images):
 """
 
 
+@pytest.mark.slow
 def test_killed_while_extracting_then_finished(nano, own_cache):
     """The cache holds whole batches, and the next run computes just the rest."""
     images, _ = batch(dict.fromkeys(range(8), 30))

@@ -1256,7 +1256,14 @@ def test_every_model_can_be_adapted(nano, kind):
     assert model.network.adapted
 
 
-@pytest.mark.parametrize("adapter", ["adaptformer", "ssf", "vpt", "lora", "full", "auto"])
+@pytest.mark.parametrize(
+    "adapter",
+    [
+        "vpt",
+        "auto",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("adaptformer", "ssf", "lora", "full")),
+    ],
+)
 def test_adapters_are_saved_with_the_sums(nano, adapter, tmp_path):
     model = LayUP("vit-nano", K, 1.0, adapter=FirstSession(adapter, epochs=1), cache=False)
     model.learn(*FIRST)

@@ -117,6 +117,7 @@ def test_a_model_that_learns_in_four_threads_loses_nothing(tmp_path: Path) -> No
         np.testing.assert_allclose(shared.statistics_.prototypes, alone.statistics_.prototypes, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_predicting_and_saving_beside_learning(tmp_path: Path) -> None:
     one = LayUP("vit-nano", k=2, lam=1.0, cache=False)
     images, labels = batch({0: 4, 1: 4})

@@ -248,6 +248,7 @@ def test_a_stream_that_loses_digits_is_seen(monkeypatch):
 # Whole runs and sweeps
 
 
+@pytest.mark.slow
 def test_runs_count_every_image_that_passes(backbone):
     spec = RunSpec("digits", tasks=5, sample=(10, 30))
     one, other = (replace(spec, seed=seed).resolve(backbone=backbone) for seed in (1, 2))
@@ -364,6 +365,7 @@ def test_a_point_is_measured_in_a_process_of_its_own():
     assert 400**2 * 8 < found.memory < 400**2 * 8 * 100
 
 
+@pytest.mark.slow
 def test_a_point_that_cannot_be_measured_is_a_sentence(monkeypatch):
     with pytest.raises(LayupError, match=r"Learning .*'dim': 0.* failed in its process: .*Give smaller"):
         point.measured_apart(Size(dim=0, classes=2, samples=8))

@@ -157,6 +157,7 @@ def failing(path: Path, name: str) -> None:
 RUNNING = os.getpid()
 
 
+@pytest.mark.slow
 def test_kills_find_a_process_that_is_not_killed_or_fails(tmp_path: Path) -> None:
     sound = rehearsed(tmp_path, GOOD)
     tries = kills.tries([fewer_steps(sound)])

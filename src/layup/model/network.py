@@ -170,7 +170,7 @@ def _followed(origin: Origin) -> Backbone:
         raise ConsentError(
             f"The model '{origin.file}' asks for {brief(source)} as its backbone "
             f"{brief(repr(spec['name']))}. A stranger's file can ask for anything. If you know where it "
-            "comes from, allow it, or name your own copy of the weights.",
+            "comes from, allow it (allow_backbone), or name your own copy (weights).",
             about="allow_backbone",
         )
     return load_backbone(**spec, local_only=not origin.allowed)

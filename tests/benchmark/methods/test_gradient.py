@@ -845,7 +845,7 @@ def outcome(method, seed=0):
 LONGER = {"epochs": 4, "learning_rate": 0.01, "batch_size": 8}
 
 
-@pytest.mark.parametrize("name", ["slca", *PROMPTS])
+@pytest.mark.parametrize("name", ["slca", *(pytest.param(each, marks=pytest.mark.slow) for each in PROMPTS)])
 def test_what_should_remember_does(name):
     options = {"components": 20, "length": 8} if name == "coda-prompt" else {}
     method = type(QUICK[name])(**LONGER, **options)

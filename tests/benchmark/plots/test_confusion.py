@@ -61,7 +61,7 @@ def boxes(figure):
         pytest.param(3, "class ", id="3-short"),
         pytest.param(10, LONG, id="10-long"),
         pytest.param(41, "class ", id="41-short"),
-        pytest.param(130, LONG, id="130-long"),
+        pytest.param(130, LONG, id="130-long", marks=pytest.mark.slow),
         pytest.param(3, LONG, id="3-long", marks=pytest.mark.slow),
         pytest.param(10, "class ", id="10-short", marks=pytest.mark.slow),
         pytest.param(41, LONG, id="41-long", marks=pytest.mark.slow),
@@ -112,6 +112,7 @@ def test_of_a_thousand_classes_the_most_confused_are_named(tmp_path):
     assert any("All 1,000 classes" in text for text in shown)
 
 
+@pytest.mark.slow
 def test_the_matrix_of_the_most_confused_counts_the_others_too(tmp_path, drawn):
     count = 200
     table = mistaken(count, images=37)
