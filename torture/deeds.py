@@ -157,7 +157,8 @@ def _state_of_model(folder: Path) -> str:
     photos = model.photos or KnownPhotos()
     rows = np.arange(len(photos))
     known = sorted(zip(photos.digests_at(rows), photos.labels_at(rows), photos.batches_at(rows), strict=True))
-    log = [{**entry.to_dict(), "id": "", "date": ""} for entry in model.log]
+    # The accuracy to expect is told by the cache, which may be lost.
+    log = [{**entry.to_dict(), "id": "", "date": "", "expected": None} for entry in model.log]
     for changing in ("versions", "photos", "checksum", "header_checksum"):
         header.pop(changing, None)
     content = blake2b(

@@ -93,3 +93,23 @@ def test_rename_and_merge_classes(here, ok, refused):
     shutil.rmtree(f"first/{name(1)}")
     require_same_sums("m.layup", sums_of("first"))
     assert "0 new, 9 known." in ok("learn", "first", "--to", "m.layup").out
+
+
+def test_names_are_the_same_however_they_are_spelt(here, ok):
+    """An é may be one letter, or an e and an accent; folders of a Mac have the second."""
+    assert "is now 'café'" in ok("rename", "m.layup", name(0), "cafe\u0301").out
+    assert "is now 'tea'" in ok("rename", "m.layup", "cafe\u0301", "tea").out
+    ok("rename", "m.layup", "tea", "café")
+    ok("forget", "m.layup", "--class", "cafe\u0301")
+    assert counts_in(here / "m.layup") == {name(1): 4}
+
+
+def test_merging_says_nothing_of_what_was_done_before(here, ok):
+    ok("rename", "m.layup", name(0), "zero")
+    ok("learn", "second", "--to", "other.layup", "--backbone", "vit-nano", "--lam", "1")
+    assert "→" not in ok("merge", "m.layup", "other.layup", "--to", "both.layup").err
+    for model in ("m.layup", "other.layup"):
+        shutil.copy(model, f"empty-{model}")
+    ok("undo", "empty-other.layup")
+    shutil.copy("empty-other.layup", "twin.layup")
+    ok("merge", "empty-other.layup", "twin.layup", "--to", "nothing.layup")

@@ -119,3 +119,25 @@ def test_watching_goes_on_until_interrupted(synced):
     assert (result.code, result.err) == (0, "")
     assert "Watching 'first' every 0.2 s. Stop with Ctrl-C." in result.out
     assert "Stopped watching." in result.out
+
+
+def test_what_g_still_holds_is_told(synced, ok, layup):
+    FeatureCache().clear()
+    ok("forget", "m.layup", "--class", name(1))
+    shutil.rmtree(f"first/{name(1)}")
+    result = layup("sync", "first", "--to", "m.layup")
+    assert result.code == 1
+    assert "still holds photos of a class that was forgotten" in result.err
+
+
+def test_a_broken_link_keeps_what_it_may_be(synced, layup):
+    Path(f"first/{name(1)}/001.png").unlink()
+    Path(f"first/{name(1)}/link.png").symlink_to("nowhere.png")
+    result = layup("sync", "first", "--to", "m.layup")
+    assert result.code == 1
+    assert "1 photo no longer in the folder, but kept" in result.err
+    assert counts_in(synced / "m.layup") == {name(0): 5, name(1): 4}
+
+
+def test_only_what_is_there_can_be_watched(synced, refused):
+    refused("sync", "photos-{1..3}.tar", "--to", "m.layup", "--watch", says=["can be watched"])

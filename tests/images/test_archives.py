@@ -21,6 +21,7 @@ from layup.features import cache
 from layup.features.digests import digests_of
 from layup.features.reader import read_ahead, survey, worker_count
 from layup.images import archives, image_digest, labelled_photos, open_image, unlabelled_photos
+from layup.images.archives import list_archive
 from layup.images.folders import class_folders
 from photos import crops, write_photos
 
@@ -373,3 +374,22 @@ def test_an_archive_that_has_not_changed_is_not_read_again(photos, tmp_path, kin
     assert digests_of(images, reading) == expected
     monkeypatch.setattr("layup.features.digests.image_digest", lambda _: pytest.fail("it was read"))
     assert digests_of(images, reading) == expected
+
+
+@pytest.mark.parametrize("mode", ["w", "w:gz"])
+def test_a_compressed_tar_that_was_replaced_is_not_read(tmp_path, mode):
+    """Its members would be those of another archive."""
+
+    def write(path, mode, inside):
+        with tarfile.open(path, mode) as tar:
+            member = tarfile.TarInfo(inside)
+            member.size = 100
+            tar.addfile(member, io.BytesIO(inside.encode() * 20))
+
+    write(tmp_path / "t.tar.gz", "w:gz", "a/1.jpg")
+    (member,) = list_archive(tmp_path / "t.tar.gz").members
+    write(tmp_path / "new", mode, "b/9.jpg")
+    (tmp_path / "new").replace(tmp_path / "t.tar.gz")
+    archives._decompressed.cache_clear()
+    with pytest.raises(BadImageError, match="the archive has changed since it was listed"):
+        member.contents()

@@ -8,11 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import given as given_, settings, strategies as st
+from PIL import Image
 
 import layup.model.network
 from layup import FeatureCache, LayUP, load, memory
-from layup.errors import ForgetError, InputError, NotEnoughMemoryError, UnknownNameError
-from layup.features import digests_of
+from layup.errors import BadImageError, ForgetError, InputError, NotEnoughMemoryError, UnknownNameError
+from layup.features import cache as cache_module, digests_of
+from layup.images import image_digest
 from layup.model import BatchReport
 from models import (
     Photo,
@@ -214,3 +216,60 @@ def test_what_roots_take_is_forecast(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "available", lambda: needed - 1)
     with pytest.raises(NotEnoughMemoryError):
         with_roots.learn(images, labels)
+
+
+def test_a_model_in_a_file_keeps_features_until_the_file_has_forgotten(tmp_path: Path) -> None:
+    """If it is killed before it is saved, all can be done again."""
+    small_model(CATS, DOGS).save(tmp_path / "m.layup")
+    for forget in (
+        lambda model: model.forget(*given(CATS[:2])),
+        lambda model: model.sync(*given([*CATS[2:], *DOGS])),
+        lambda model: model.forget_class("cat"),
+    ):
+        model = load(tmp_path / "m.layup", backbone=small_network())
+        forget(model)  # and is killed now
+        assert model.extractor_.extract(given(CATS)[0]).forwarded == 0
+    model = load(tmp_path / "m.layup", backbone=small_network())
+    assert model.sync(*given([*CATS[2:], *DOGS])).missing == []
+    model.save(tmp_path / "m.layup")
+    assert model.extractor_.extract(given(CATS)[0]).forwarded == 2
+
+
+def test_what_is_learned_again_before_it_is_saved_stays_in_the_cache(tmp_path: Path) -> None:
+    model = small_model(CATS)
+    model.save(tmp_path / "m.layup")
+    model.forget(*given(CATS[:2]))
+    model.learn(*given(CATS[:1]))
+    model.save(tmp_path / "m.layup")
+    assert model.extractor_.extract(given(CATS)[0]).forwarded == 1
+
+
+def test_features_of_what_cannot_be_opened_are_not_asked_for(tmp_path: Path) -> None:
+    """A HEIC file, say, that was read while its package was installed, and was never learned."""
+    odd = tmp_path / "odd.jpg"
+    odd.write_bytes(b"no image")
+    model = small_model(CATS)
+    cached = np.ones((1, model.extractor_._full_width), np.float32)
+    FeatureCache().put_many(model.backbone_.features_key, [image_digest(odd)], cached)
+    report = model.forget([picture(0), odd])
+    assert (report.forgotten, [each.index for each in report.bad]) == ({"cat": 1}, [1])
+    with pytest.raises(BadImageError, match=r"odd\.jpg"):
+        model.forget([picture(1), odd], strict=True)
+    assert_holds(model, CATS[1:])
+
+
+def test_where_photos_of_a_forgotten_class_were_is_forgotten_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if their features are no longer in the cache."""
+    path = tmp_path / "cat.png"
+    Image.fromarray(picture(0)).save(path)
+    monkeypatch.setattr(cache_module, "SECONDS_TO_SETTLE", -3600)  # remember files that just changed
+    model = small_model(DOGS)
+    model.learn([path], ["cat"])
+    cache = FeatureCache()
+    beginnings = model.photos.digests_at(model.photos.of_class("cat"))
+    assert list(cache.paths_of(beginnings).values()) == [str(path)]
+    cache.delete_many(model.backbone_.features_key, [image_digest(path)])
+    model.forget_class("cat")
+    assert cache.paths_of(beginnings) == {}

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from layup.errors import StorageError
 from layup.model import keys
 from layup.model.keys import Key
+from layup.model.known import KnownPhotos
 from processes import umask
 
 
@@ -98,3 +99,9 @@ def test_without_the_variable_keys_are_in_the_users_data(monkeypatch: pytest.Mon
     assert keys.folder() == Path("/data/of/user/layup/keys")
     monkeypatch.setenv("LAYUP_KEYS", "")
     assert keys.folder() == Path("/data/of/user/layup/keys")
+
+
+def test_a_key_is_not_printed() -> None:
+    key = Key(b"secret" * 5 + b"!!")
+    assert "secret!!" not in repr(key)
+    assert "secretsecret" not in repr(KnownPhotos(key=key))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given as given_, settings, strategies as st
 
-from layup import FeatureCache, ImageModel, load
+from layup import FeatureCache, ImageModel, LayUP, load
 from layup.errors import InputError, MismatchError
 from layup.model import BatchReport
 from models import (
@@ -172,6 +173,7 @@ def test_with_the_key_all_works_also_in_a_model_that_was_loaded_before(copied: P
     assert early.learn(*given([*CATS, *DOGS, *OWLS])) == BatchReport(known=13)
     assert_holds(early, [*CATS, *DOGS, *OWLS])
     early.forget(*given(DOGS))
+    early.save(tmp_path / "early.layup")  # and deletes their features
     assert_holds(early, [*CATS, *OWLS])
     late = read(copied)
     assert late.sync(*given([*CATS, *OWLS])) == BatchReport(
@@ -214,3 +216,31 @@ def test_another_machine_has_another_cache(tmp_path: Path) -> None:
     with pytest.raises(MismatchError, match=r"share 5 photos.*of 5 are not in the cache"):
         left.merge(right)
     assert_holds(left.merge(right, base), [*CATS, *DOGS, *OWLS])
+
+
+def test_photos_of_a_third_model_are_recognised_after_a_merge_with_a_base(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody here can read its part of the list, but it must not be lost."""
+    small_model(CATS).save(tmp_path / "base.layup")
+    here, elsewhere = os.environ["LAYUP_KEYS"], tmp_path / "elsewhere"
+    monkeypatch.setenv("LAYUP_KEYS", str(elsewhere))
+    small_model(OWLS).save(tmp_path / "owls.layup")
+    monkeypatch.setenv("LAYUP_KEYS", here)
+    base, one, other = (read(tmp_path / "base.layup") for _ in range(3))
+    other.merge(read(tmp_path / "owls.layup"))
+    one.merge(other, base)
+    assert one.photos.unreadable == len(OWLS)
+    for key in elsewhere.iterdir():
+        shutil.copy(key, here)
+    assert one.learn(*given([*CATS, *OWLS])) == BatchReport(known=len(CATS) + len(OWLS))
+
+
+def test_what_a_merge_brings_back_is_logged(tmp_path: Path) -> None:
+    model = small_model(CATS)
+    model.save(tmp_path / "before.layup")
+    model.forget(*given(CATS[:1]))
+    LayUP(small_network(), 2).extractor_.extract([picture(0)])
+    model.merge(read(tmp_path / "before.layup"))
+    assert_holds(model, CATS)
+    assert [entry.action for entry in model.log] == ["learn", "forget", "merge"]

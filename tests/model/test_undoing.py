@@ -157,3 +157,14 @@ def test_an_adapter_that_was_given_is_not_undone() -> None:
     model.learn(*SECOND)
     model.undo()
     assert isinstance(model.backbone_, AdaptedBackbone)
+
+
+def test_the_rule_for_lambda_is_undone_too() -> None:
+    model = small_model(CATS, DOGS, lam="gcv")
+    before = model.lambda_, model.classifier.get_params()
+    model.configure(lam=10.0, balance=False)
+    model.learn(*given([(20, "owl"), (21, "owl")]))
+    assert model.lambda_ == 10
+    model.undo()
+    assert (model.lambda_, model.classifier.get_params()) == before
+    assert model.classifier_.get_params() == before[1]

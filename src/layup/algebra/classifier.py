@@ -68,9 +68,7 @@ class SumsClassifier(Estimator):
             check_classification_targets(labels)
         return self.learn_rows(x, labels, classes)
 
-    def learn_rows(
-        self, x: NDArray[Any], labels: NDArray[Any], classes: Sequence[Any] | None = None
-    ) -> Self:
+    def learn_rows(self, x: NDArray[Any], labels: NDArray[Any], classes: Sequence[Any] | None = None) -> Self:
         """As `partial_fit`, for features and labels that are arrays: scikit-learn is not imported."""
         first = not hasattr(self, "statistics_")
         self.check()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
+from unicodedata import normalize
 
 import typer
 
@@ -51,7 +52,11 @@ def forget(
     paths = [photo for each in photos or [] for photo in unlabelled_photos(each)]
     with changed_model(model):
         loaded = loaded_model(model, weights, allow_backbone, cache=not no_cache, workers=workers)
-        done = loaded.forget_class(name) if name is not None else loaded.forget(paths, strict=strict)
+        done = (
+            loaded.forget_class(normalize("NFC", name))
+            if name is not None
+            else loaded.forget(paths, strict=strict)
+        )
         loaded.expect()
         loaded.save(model)
     reports.batch(done, loaded, paths)

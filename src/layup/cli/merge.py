@@ -67,9 +67,9 @@ def merge(
                 console.remark(
                     "These models have different rules for λ or balance: those of the first are kept."
                 )
+            entries = len(merged.log)
             merged.merge(other, ancestor)
-            if note := merged.log[-1].note:
-                console.remark(f"{note}.")
+            console.remarks(f"{entry.note}." for entry in merged.log[entries:][-1:] if entry.note)
         merged.configure(**given({"lam": number_or_rule(lam), "balance": balance}))
         merged.save(to)
     console.knowledge(to, merged.counts_, merged.classifier_.chosen())

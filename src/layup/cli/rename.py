@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Annotated
+from unicodedata import normalize
 
 import typer
 
@@ -26,6 +27,7 @@ def rename(
 
     Two classes that became one cannot be told apart again.
     """
+    old, new = (normalize("NFC", name) for name in (old, new))  # as the names of classes are
     with changed_model(model):
         loaded = loaded_model(model)
         there = new in loaded.classes_

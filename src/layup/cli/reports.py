@@ -31,6 +31,13 @@ def batch(done: BatchReport, model: ImageModel, images: Sequence[ImageSource], p
     console.say(f"{', '.join(words)}.")
     conflicts(done.conflicts, images)
     _listed(done.missing, "cannot be forgotten, because the cache does not have the features")
+    if done.kept:
+        console.remark(
+            f"{plural(done.kept, 'photo')} no longer in the folder, but kept: there are files that cannot be "
+            "read, which may be these."
+        )
+    if not done.exact and done.learned == done.forgotten == {}:
+        console.remark("The Gram matrix still holds photos of a class that was forgotten without them.")
     if done.missing:
         console.remark(
             "Give these photos to `layup forget`. Or make a new model of the folder: that is fast, because "

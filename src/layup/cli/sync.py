@@ -52,6 +52,8 @@ def sync(
     cache of this machine, and then deleted from it. If the cache does not have
     them, they stay in the model: sync says which, and the exit code is 1.
     """
+    if watch and not photos.exists():
+        raise InputError(f"Only a folder or a file can be watched, and '{photos}' is none.")
     wanted = Wanted(backbone, k=k, reading={"workers": workers})
 
     def once() -> bool:
@@ -68,13 +70,14 @@ def sync(
             if not dry_run and done.changed:
                 _require_intended(done, model, yes)
                 done = model.sync(paths, labels, strict=strict)
-                model.expect()
-                model.save(to)
+                if done.changed:
+                    model.expect()
+                    model.save(to)
         if dry_run:
             console.say("Nothing was changed. This is what would be done:")
         reports.batch(done, model, paths, planned=dry_run)
         reports.saved(to, model)
-        return not (done.missing or done.conflicts)
+        return done.exact and not (done.missing or done.conflicts or done.kept)
 
     from layup.images import changes
 
@@ -94,7 +97,7 @@ def _keep_equal(looks: Iterator[object], once: Callable[[], object], words: str)
             try:
                 console.say(f"{datetime.now():%Y-%m-%d %H:%M:%S}")
                 once()
-            except LayupError as error:
+            except (LayupError, OSError) as error:
                 console.fail(str(error))
     except KeyboardInterrupt:
         console.say("Stopped watching.")

@@ -10,7 +10,7 @@ from layup.cli.options import AllowBackbone, Model, Weights
 
 @app.command()
 def undo(model: Model, weights: Weights = None, allow_backbone: AllowBackbone = False) -> None:
-    """Take the last batch back: the model becomes what it was before it, λ included.
+    """Take the last batch back: the model becomes what it was before it, with its λ.
 
     layup undo m.layup
 

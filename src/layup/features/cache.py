@@ -237,9 +237,13 @@ class FeatureCache:
             self._run(write, None, create=True)
 
     def completed(self, beginnings: Sequence[bytes]) -> dict[bytes, bytes]:
-        """The whole digests of images in the cache, by how they begin."""
+        """The whole digests of images, or of files, in the cache, by how they begin."""
 
-        return self._run(lambda store: _beginning_with(store, "digest FROM entries", beginnings), {})
+        def find(store: sqlite3.Connection) -> dict[bytes, bytes]:
+            files = _beginning_with(store, "digest FROM files", beginnings)
+            return {**files, **_beginning_with(store, "digest FROM entries", beginnings)}
+
+        return self._run(find, {})
 
     def paths_of(self, beginnings: Sequence[bytes]) -> dict[bytes, str]:
         """Where files were last seen, by how their digests begin."""

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import IO, Any, TypeAlias
 from weakref import finalize
 
 from layup.errors import BadImageError, InputError
@@ -49,7 +49,7 @@ UNPACKED_AT_ONCE = 4
 CHUNK = 1 << 20
 LARGEST_HEADER = 1 << 20
 
-COMPRESSIONS: dict[bytes, Callable[[str], Any]] = {
+COMPRESSIONS: dict[bytes, Callable[[IO[bytes]], Any]] = {
     b"\x1f\x8b": gzip.open,
     b"BZh": bz2.open,
     b"\xfd7zXZ\0": lzma.open,
@@ -203,10 +203,14 @@ class _Open:
 def _unchanged(archive: Archive) -> _Open:
     """The open archive, if it is still the one that was listed."""
     file = _opened(archive)
-    status = os.fstat(file.descriptor)
+    _require_listed(archive, file.descriptor)
+    return file
+
+
+def _require_listed(archive: Archive, descriptor: int) -> None:
+    status = os.fstat(descriptor)
     if (status.st_size, status.st_mtime_ns) != (archive.size, archive.modified):
         raise _RefusedError("the archive has changed since it was listed")
-    return file
 
 
 @lru_cache(OPEN_AT_ONCE)
@@ -218,10 +222,12 @@ def _opened(archive: Archive) -> _Open:
 def _decompressed(archive: Archive) -> _Open:
     """A compressed tar as a plain one, in a file without a name that disappears with this process."""
     most = MOST_TIMES * archive.size + LARGEST
-    opener = _compression(archive)
-    assert opener is not None  # which is how it became a compressed one
-    _unchanged(archive)
-    with tempfile.TemporaryFile() as target, opener(archive.path) as source:
+    with Path(archive.path).open("rb") as packed, tempfile.TemporaryFile() as target:
+        _require_listed(archive, packed.fileno())
+        opener = _compression(packed)
+        if opener is None:
+            raise _RefusedError("the archive has changed since it was listed")
+        source = opener(packed)
         while chunk := source.read(CHUNK):
             if target.tell() + len(chunk) > most:
                 raise _RefusedError(f"it unpacks to more than {size_of(most)}, which is not what photos do")
@@ -230,9 +236,10 @@ def _decompressed(archive: Archive) -> _Open:
         return _Open(os.dup(target.fileno()))
 
 
-def _compression(archive: Archive) -> Callable[[str], Any] | None:
-    with Path(archive.path).open("rb") as file:
-        head = file.read(6)
+def _compression(file: IO[bytes]) -> Callable[[IO[bytes]], Any] | None:
+    """What decompresses an open file, which stays at its beginning; None if it is not compressed."""
+    head = file.read(6)
+    file.seek(0)
     return next((opener for start, opener in COMPRESSIONS.items() if head.startswith(start)), None)
 
 
@@ -357,7 +364,8 @@ def _zip_member(archive: Archive, info: zipfile.ZipInfo, name: str) -> ArchiveMe
 
 
 def _tar_members(archive: Archive) -> Iterator[tuple[str, Found]]:
-    compressed = _compression(archive) is not None
+    with Path(archive.path).open("rb") as opened:
+        compressed = _compression(opened) is not None
     file = _Headers(_decompressed(archive) if compressed else _unchanged(archive))
     end = -1
     with tarfile.open(fileobj=file, mode="r:", encoding="utf-8") as tar:  # type: ignore[call-overload]

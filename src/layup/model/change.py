@@ -14,7 +14,7 @@ from layup.features import FeatureCache, Rows, Spool
 from layup.images import ImageSource
 from layup.model.inputs import chosen
 from layup.model.knowledge import Knowledge
-from layup.model.known import KnownPhotos, Numbers
+from layup.model.known import Numbers
 from layup.model.photo_features import PhotoFeatures
 from layup.model.plan import Plan
 from layup.model.reports import BatchReport, counted
@@ -32,6 +32,8 @@ class Change:
     digests: Sequence[bytes | None] | None = None
     """Those by which this was planned, if it was."""
     gone: Numbers = field(default_factory=lambda: np.zeros(0, np.int64))
+    kept: int = 0
+    """How many rows stay, although they are gone: images that cannot be read may be these."""
 
     @property
     def subtracts(self) -> bool:
@@ -56,16 +58,17 @@ class Change:
     def report(self, knowledge: Knowledge) -> BatchReport:
         """What can be said of it before it is done."""
         exact = not (self.action == "sync" and knowledge.parts.leftover)
-        return BatchReport(known=self.work.known, conflicts=self.work.conflicts, exact=exact)
+        return BatchReport(known=self.work.known, conflicts=self.work.conflicts, kept=self.kept, exact=exact)
 
     def foreseen(self, knowledge: Knowledge, features: PhotoFeatures) -> BatchReport:
         """What it would do."""
-        photos, work = knowledge.photos or KnownPhotos(), self.work
+        photos, work = knowledge.known, self.work
         recalled = features.recall(photos, self.gone, lambda features, labels: None)
+        readable = [i for i in work.new if self.digests is None or self.digests[i] is not None]
         leaving = [*photos.labels_at(recalled.rows), *chain.from_iterable(work.moved.values())]
         return replace(
             self.report(knowledge),
-            learned=counted(self.labels[index] for index in [*work.new, *work.moved]),
+            learned=counted(self.labels[index] for index in [*readable, *work.moved]),
             forgotten=counted(leaving),
             moved=len(work.moved),
             missing=features.named(photos, recalled.lost, knowledge.log),
@@ -75,7 +78,7 @@ class Change:
         """Do it. Nothing is changed before all images were read."""
         work, report = self.work, self.report(knowledge)
         plus, minus = knowledge.parts.empty(), knowledge.parts.empty()
-        recalled = features.recall(knowledge.photos or KnownPhotos(), self.gone, minus.update)
+        recalled = features.recall(knowledge.known, self.gone, minus.update)
         goals, before = [self.labels[index] for index in work.moved], [*work.moved.values()]
 
         def move(rows: Rows, turns: list[int]) -> None:

@@ -20,7 +20,7 @@ def estimate_accuracy(knowledge: Knowledge, features: PhotoFeatures, most: int) 
     None if it would not be that of the whole model: if the cache lacks too many of these photos, or all of
     them of some class. A photo that counts twice is not drawn, since its twin would stay in the sums.
     """
-    photos = knowledge.photos or KnownPhotos()
+    photos = knowledge.known
     usable = photos.counted_once()
     several = {label for label, count in knowledge.counts.items() if count > 1}
     if not several <= {*photos.labels_at(usable)}:

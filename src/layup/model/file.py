@@ -224,6 +224,12 @@ def _require_classifier(header: Mapping[str, Any]) -> type[ClassSums]:
     schema.require(header["chosen"], kind.chosen, "header.chosen")
     for number, entry in enumerate(header["log"]):
         schema.require(entry.get("chosen", {}), kind.chosen, f"header.log[{number}].chosen")
+        if (settings := entry.get("settings")) is not None:
+            schema.require(
+                settings, {"kind": schema.one_of(name), **kind.parameters}, f"header.log[{number}]"
+            )
+    if header["log"] and "settings" not in header["log"][0]:
+        raise ValueError("its log does not say how it began")
     return kind.sums
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from layup.errors import InputError
-from layup.images import ImageSource
+from layup.errors import BadImageError, InputError
+from layup.features import BadImage
+from layup.images import ImageSource, described, open_image
 from layup.model.knowledge import Knowledge
-from layup.model.known import BYTES, KnownPhotos
+from layup.model.known import BYTES
 from layup.model.log import require_undoable
 from layup.model.parts import Parts
 from layup.model.photo_features import PhotoFeatures
@@ -30,9 +31,11 @@ def forget_photos(
     rows = rows_to_forget(photos, images, digests, labels)
     place = {digest[:BYTES]: index for index, digest in enumerate(digests) if digest is not None}
     known = photos.digests_at(rows)
-    held = {*known}
-    bad = [index for index, digest in enumerate(digests) if digest is None or digest[:BYTES] not in held]
-    indices = [*(place[digest] for digest in known), *bad]
+    indices = [place[digest] for digest in known]
+    others = sorted({*range(len(images))} - {*indices} - {*_copies(digests, known)})
+    bad = [_unusable(images[index], index) for index in others]
+    if strict and bad:
+        raise BadImageError(bad[0].reason)
     names, minus = photos.labels_at(rows), knowledge.parts.empty()
     seen = features.visit(
         images,
@@ -42,18 +45,34 @@ def forget_photos(
         strict=strict,
         title="Forgetting",
     )
+    bad = sorted([*bad, *seen.bad], key=lambda each: each.index)
     if not seen.turns:
-        raise none_usable(len(images), seen.bad)
-    report = BatchReport(forgotten=counted(names[turn] for turn in seen.turns), bad=seen.bad)
+        raise none_usable(len(images), bad)
+    report = BatchReport(forgotten=counted(names[turn] for turn in seen.turns), bad=bad)
     knowledge.forget(rows[seen.turns], minus, report.forgotten)
     features.delete(seen.digests, knowledge.photos)
     return report
 
 
+def _copies(digests: Sequence[bytes | None], known: Sequence[bytes]) -> Iterator[int]:
+    """The indices of all images that are photos which are forgotten, also of second copies."""
+    held = {*known}
+    return (index for index, digest in enumerate(digests) if digest is not None and digest[:BYTES] in held)
+
+
+def _unusable(image: ImageSource, index: int) -> BadImage:
+    """Why an image that was never learned could not have been."""
+    try:
+        open_image(image)
+    except BadImageError as error:
+        return BadImage(index, str(error))
+    return BadImage(index, f"Cannot use {described(image)}: it changed while it was read.")
+
+
 def forget_class(knowledge: Knowledge, features: PhotoFeatures, label: str) -> BatchReport:
     """Subtract a class, as far as that is possible without its images."""
     forgotten = {label: knowledge.counts[label]}
-    photos = knowledge.photos or KnownPhotos()
+    photos = knowledge.known
     digests = features.whole_digests(photos.digests_at(photos.of_class(label)))
     exact = knowledge.forget_class(label, _cached_parts(knowledge, features, label))
     features.delete(digests, knowledge.photos)
@@ -62,7 +81,7 @@ def forget_class(knowledge: Knowledge, features: PhotoFeatures, label: str) -> B
 
 def _cached_parts(knowledge: Knowledge, features: PhotoFeatures, label: str) -> Parts | None:
     """The parts of a class from the cache, if they are needed, and all its images are known and in it."""
-    photos, parts = knowledge.photos or KnownPhotos(), knowledge.parts.empty()
+    photos, parts = knowledge.known, knowledge.parts.empty()
     rows = photos.of_class(label)
     needed = parts.roots is None and hasattr(parts.sums, "gram")
     if not needed or len(rows) != knowledge.counts[label]:

@@ -18,7 +18,12 @@ def all_known(
     """The model in a file, if it knows exactly these images, each under its label and once; else None."""
     found = read_model(path)
     photos = found.photos
-    if photos is None or photos.unreadable or photos.counts != dict(Counter(labels)):
+    if (
+        photos is None
+        or photos.unreadable
+        or "leftover" in found.header
+        or photos.counts != dict(Counter(labels))
+    ):
         return None
     if photos.counts != dict(zip(found.header["labels"], found.header["counts"], strict=True)):
         return None

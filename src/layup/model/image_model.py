@@ -175,14 +175,8 @@ class ImageModel:
         digests = self.photo_features.digests(images)
         work = plan(photos, digests, labels, relabel=True, exact=True)
         gone = photos.missing_from([digest for digest in digests if digest is not None])
-        if len(gone) and None in digests:
-            logger.warning(
-                "%d photos are no longer given, but stay: %d images cannot be read, and may be these.",
-                len(gone),
-                digests.count(None),
-            )
-            gone = gone[:0]
-        change = Change("sync", images, labels, work, digests, gone)
+        kept = len(gone) if None in digests else 0
+        change = Change("sync", images, labels, work, digests, gone[kept:], kept)
         if dry_run:
             return change.foreseen(self.knowledge, self.photo_features)
         return self._change(change, strict=strict, checkpoint=checkpoint)
@@ -194,7 +188,8 @@ class ImageModel:
         """Un-learn images: the sums become what they would be without them. λ stays.
 
         With labels, only what was learned under these. A class with no image left disappears. Cached
-        features of images that are no longer known are deleted as well. An adapter does not un-learn the
+        features of images that are no longer known are deleted as well; those of a model that is in a file
+        when it is saved, so that nothing is lost before. An adapter does not un-learn the
         first batch that it was tuned to: only the sums do.
         """
         images = listed(images)
@@ -216,13 +211,15 @@ class ImageModel:
 
     @in_turn
     def undo(self) -> BatchReport:
-        """Take the last batch back: the sums, λ and the log become what they were before it.
+        """Take the last batch back: sums, λ, its rule and the log become what they were before it.
 
         The features of its images come from the cache, and stay there. What forgot, moved, renamed or merged
         cannot be undone: it is not kept how it was before.
         """
         with self.knowledge.changing():
             report = undo_batch(self.knowledge, self.photo_features)
+            if self.log:
+                self.classifier = clone(self.classifier_)
             if not self.log and self.session is not None:  # the network will be tuned to the next batch
                 self.network.remove_adapter()
                 self.photo_features.reset()
@@ -392,6 +389,7 @@ class ImageModel:
             "versions": {"layup": __version__, **{name: version(name) for name in VERSIONS_OF}},
         }
         write_model(path, header, arrays, tuned)
+        self.photo_features.saved(self.photos)
 
     @classmethod
     def load(
@@ -420,6 +418,7 @@ class ImageModel:
             classifier = restored(header, found.sums)
             model = cls(features, clone(classifier), wish, backbone=backbone or about["name"], **reading)
             model.knowledge.restore(header, found.sums, found.photos, found.roots)
+            model.photo_features.has_file = True
         allowed = allow_backbone or weights is not None
         about = about if weights is None else relocated(about, weights)
         model.network.origin = Origin(str(path), about, found.tuned, found.sums.layers, allowed)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b, shake_256
 from pathlib import Path
 
@@ -33,7 +33,7 @@ class Key:
     [0, 1, 2, 3]
     """
 
-    secret: bytes
+    secret: bytes = field(repr=False)
 
     @classmethod
     def new(cls) -> Key:

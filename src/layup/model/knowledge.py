@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from layup.algebra import ClassRoots, SumsClassifier, restored
 from layup.errors import InputError
 from layup.model.known import KnownPhotos, Numbers, require_recognisable
-from layup.model.log import Entry, last_expected, with_new_name
+from layup.model.log import Entry, last_expected, last_settings, with_new_name
 from layup.model.parts import Parts
 from layup.registry import unknown_name
 
@@ -70,6 +70,11 @@ class Knowledge:
         return counts
 
     # ---- which photos
+
+    @property
+    def known(self) -> KnownPhotos:
+        """The photos that it knows: none, if it is anonymous."""
+        return KnownPhotos() if self.photos is None else self.photos
 
     @property
     def knows_all(self) -> bool:
@@ -128,13 +133,17 @@ class Knowledge:
         note: str = "",
     ) -> None:
         """Log what was done."""
-        self.log.append(Entry(action, learned or {}, forgotten or {}, self.classifier.chosen(), note=note))
+        made_with = self.classifier.state()[0]["classifier"]
+        settings = None if made_with == last_settings(self.log) else made_with
+        chosen = self.classifier.chosen()
+        entry = Entry(action, learned or {}, forgotten or {}, chosen, note=note, settings=settings)
+        self.log.append(entry)
 
     def forget(self, rows: Numbers, minus: Parts, forgotten: Mapping[str, int]) -> None:
         """Subtract photos, and no longer know these rows."""
         with self.changing():
             self.adopt(self.parts - minus)
-            self.photos = (self.photos or KnownPhotos()).without(rows)
+            self.photos = self.known.without(rows)
             self.note("forget", forgotten=forgotten)
 
     def forget_class(self, label: str, minus: Parts | None) -> bool:
@@ -150,13 +159,13 @@ class Knowledge:
         return exact
 
     def undo(self, rows: NDArray[np.int64], minus: Parts) -> None:
-        """Take the last batch back, whose photos and parts these are; λ becomes what it was before."""
+        """Take the last batch back, whose photos and parts these are; λ and its rule become as before it."""
         left = self.parts - minus
-        header, _ = self.classifier.state()
         self.log = self.log[:-1]
-        self.photos = (self.photos or KnownPhotos()).without(rows)
+        self.photos = self.known.without(rows)
         if self.log:
-            self._classifier = restored({**header, "chosen": self.log[-1].chosen}, left.sums)
+            header = {"classifier": last_settings(self.log), "chosen": self.log[-1].chosen}
+            self._classifier = restored(header, left.sums)
             self.keep(left.roots)
         else:
             self._classifier = self._roots = None

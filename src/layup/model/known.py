@@ -293,6 +293,13 @@ class KnownPhotos:
                 sealed[number] = replace(each, rows=replace(each.rows, classes=now))
         return replace(self, names=names, sealed=tuple(sealed))
 
+    def without_sealed_of(self, base: KnownPhotos) -> Self:
+        """Without the photos that nobody here can recognise, of those that came with a base."""
+        based = {(each.key, each.nonce) for each in base.sealed}
+        return replace(
+            self, sealed=tuple(each for each in self.sealed if (each.key, each.nonce) not in based)
+        )
+
     # ---- files
 
     def state(self, labels: Sequence[str]) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:

@@ -27,6 +27,7 @@ ENTRY: Shape = {
     "date?": schema.NAME,
     "learned?": fields_of(whole(1)),
     "forgotten?": fields_of(whole(1)),
+    "settings?": schema.FIELDS,
     "chosen?": schema.FIELDS,
     "expected?": EXPECTED,
     "note?": TEXT,
@@ -56,6 +57,8 @@ class Entry:
     expected: Mapping[str, Any] | None = None
     """The accuracy to expect, with its interval, on how many photos, and the classes that need more."""
     note: str = ""
+    settings: Mapping[str, Any] | None = None
+    """The classifier's kind and parameters, where they are others than in the entry before."""
     date: str = field(default_factory=_now)
     """In UTC; empty in runs that can be repeated."""
     id: str = field(default_factory=lambda: secrets.token_hex(16))
@@ -68,6 +71,7 @@ class Entry:
             "date": self.date,
             "learned": dict(self.learned),
             "forgotten": dict(self.forgotten),
+            "settings": None if self.settings is None else dict(self.settings),
             "chosen": dict(self.chosen),
             "expected": None if self.expected is None else dict(self.expected),
             "note": self.note,
@@ -78,6 +82,11 @@ class Entry:
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """The inverse of `to_dict`."""
         return cls(**{"date": "", **values})
+
+
+def last_settings(log: Sequence[Entry]) -> Mapping[str, Any] | None:
+    """The classifier's kind and parameters after the last entry."""
+    return next((entry.settings for entry in reversed(log) if entry.settings is not None), None)
 
 
 def last_expected(log: Sequence[Entry]) -> Mapping[str, Any] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -35,8 +35,8 @@ def merge(mine: Knowledge, other: Knowledge, base: Knowledge | None, features: P
             note = both.words
             _add_shared(twice, theirs, both.twice, features)
         if base is not None and base.photos is not None:
-            # What nobody recognises is only known to be counted once as far as it is from the base.
-            known, theirs = known.followed(theirs, base.photos), replace(theirs, sealed=())
+            # What nobody recognises is known to be counted once as far as it is from the base.
+            known, theirs = known.followed(theirs, base.photos), theirs.without_sealed_of(base.photos)
         known = known.without(both.gone).merged(theirs, batches, np.union1d(both.based, both.twice))
     parts = mine.parts + other.parts
     if base is not None:
@@ -48,11 +48,12 @@ def merge(mine: Knowledge, other: Knowledge, base: Knowledge | None, features: P
             "The merged model keeps no root per class, since not all of these models do: forget_class "
             "will need the features of a class."
         )
+    before = mine.counts
     with mine.changing():
         mine.classifier.adopt_merged(parts.sums, other.classifier)
         mine.keep(parts.roots)
         mine.photos = known
-        if len(log) > len(mine.log):  # else the other has nothing that this one had not
+        if len(log) > len(mine.log) or mine.counts != before:  # else the other has nothing new
             mine.log = log
             mine.note("merge", note=note)
 

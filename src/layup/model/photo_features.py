@@ -33,7 +33,10 @@ class PhotoFeatures:
         self.spec = spec
         self.network = network
         self.reading = reading
+        self.has_file = False
+        """Whether the model is in a file: then what it forgets is deleted once the file has forgotten it."""
         self._extractor: FeatureSource | None = None
+        self._to_delete: list[bytes] = []
 
     @property
     def extractor(self) -> FeatureSource:
@@ -89,7 +92,19 @@ class PhotoFeatures:
         return [*self._cache_to_clear.completed(beginnings).values()]
 
     def delete(self, digests: Sequence[bytes], still_known: KnownPhotos | None) -> None:
-        """Delete cached features of photos, but not of those that a model still knows."""
+        """Delete the cached features of photos: at once, or, if the model is in a file, by `saved`."""
+        self._to_delete += digests
+        if not self.has_file:
+            self._delete(still_known)
+
+    def saved(self, still_known: KnownPhotos | None) -> None:
+        """The model is in a file as it is now: nothing needs the features of what it has forgotten."""
+        self.has_file = True
+        self._delete(still_known)
+
+    def _delete(self, still_known: KnownPhotos | None) -> None:
+        """Delete what is to be deleted, but not what the model knows, still or again."""
+        digests, self._to_delete = self._to_delete, []
         known = [()] * len(digests) if still_known is None else still_known.labels_of(digests)
         gone = [digest for digest, labels in zip(digests, known, strict=True) if not labels]
         if gone:

@@ -27,6 +27,8 @@ class BatchReport:
     """Images that are known as another class: they were not learned."""
     missing: list[str] = field(default_factory=list)
     """Photos that should be forgotten, but are neither at hand nor in the cache."""
+    kept: int = 0
+    """Photos that are no longer given, but stay: images that cannot be read may be these."""
     bad: list[BadImage] = field(default_factory=list)
     """Images that cannot be used."""
     exact: bool = True
