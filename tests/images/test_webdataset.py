@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from layup.errors import InputError
+from layup.errors import BadImageError, InputError
 from layup.images import image_digest, labelled_photos, unlabelled_photos
 from layup.images.shards import expanded
 
@@ -69,6 +69,22 @@ def test_photos_without_a_label_are_left_out_and_mentioned(tmp_path, label):
     assert (names(found.images), found.labels) == (["1.jpg"], ["tabby"])
     assert found.remarks == [f"Left out: 1 photo without a label in {str(archive)!r}: 2.jpg."]
     assert names(unlabelled_photos(archive)) == ["1.jpg", "2.jpg"]
+
+
+def test_a_photo_whose_label_cannot_be_read_is_not_without_one(tmp_path):
+    """It is unusable for now: `sync` would forget a photo that is not there."""
+    with tarfile.open(tmp_path / "s.tar", "w") as tar:
+        for name, content in (("1.jpg", b"one"), ("1.cls", b"cat"), ("2.jpg", b"two")):
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+        link = tarfile.TarInfo("2.cls")
+        link.type, link.linkname = tarfile.SYMTYPE, "1.cls"
+        tar.addfile(link)
+    found = labelled_photos(tmp_path / "s.tar")
+    assert names(found.images) == ["1.jpg", "2.jpg"]
+    with pytest.raises(BadImageError, match="the file with its label cannot be read"):
+        image_digest(found.images[1])
 
 
 def test_shards_without_any_label_are_refused(tmp_path):

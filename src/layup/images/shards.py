@@ -9,7 +9,7 @@ from itertools import islice
 
 from layup.errors import BadImageError, InputError
 from layup.formats import has_controls
-from layup.images.archives import ArchiveMember, Listing
+from layup.images.archives import ArchiveMember, Listing, Unusable
 from layup.images.folders import PHOTO_ENDINGS
 from layup.images.labelled import LabelledPhotos, counted, label_from, some
 
@@ -48,7 +48,12 @@ def shard_photos(listing: Listing) -> LabelledPhotos:
     for each in photos_of_shard(listing):
         key = _split(each.name)[0]
         files = (beside.get(f"{key}.{ending}") for ending in LABEL_ENDINGS)
-        label = next((label for file in files if file and (label := _label(file))), None)
+        try:
+            label = next((label for file in files if file and (label := _label(file))), None)
+        except BadImageError:
+            # It is not a photo without a label: a model that knows it must not take it for gone.
+            each = Unusable(each.archive, each.name, "the file with its label cannot be read")
+            label = "unknown"
         if label is None:
             without.append(each.name)
         else:
@@ -80,12 +85,13 @@ def _split(name: str) -> tuple[str, str]:
 
 
 def _label(file: ArchiveMember) -> str | None:
-    """The label in a file, if there is one."""
+    """The label in a file, if there is one; a `BadImageError` if the file cannot be read."""
+    content = file.contents()[:LONGEST_LABEL_FILE]
     try:
-        text = file.contents()[:LONGEST_LABEL_FILE].decode("utf-8-sig").strip()
+        text = content.decode("utf-8-sig").strip()
         if file.name.lower().endswith(".json"):
             text = _text_in(json.loads(text))
-    except (BadImageError, ValueError, RecursionError):
+    except (ValueError, RecursionError):
         return None
     return label_from(text) if text and not has_controls(text) else None
 
