@@ -331,9 +331,10 @@ def merge(life: Life) -> None:
 def _merge(one: Known, other: Known, after: Held, base: Known | None = None) -> None:
     entries = {entry.id for entry in one.model.log}
     new = [entry for entry in other.model.log if entry.id not in entries]
+    before = one.ledger.counts()
     one.model.merge(other.model, None if base is None else base.model)
     one.ledger.hold(after, peaks=(other.ledger,))
-    if new:
+    if new or one.ledger.counts() != before:  # it may bring back what was forgotten
         one.undoable += [None] * (len(new) + 1)
 
 

@@ -11,6 +11,7 @@ from layup.cli import console
 from layup.cli.app import app
 from layup.cli.files import changed_model, loaded_model
 from layup.cli.options import Model
+from layup.errors import InputError
 from layup.formats import plural
 
 
@@ -31,6 +32,8 @@ def rename(
     with changed_model(model):
         loaded = loaded_model(model)
         there = new in loaded.classes_
+        if there and new == old:
+            raise InputError(f"The class {old!r} has this name already.")
         loaded.rename(old, new)
         loaded.save(model)
     photos = plural(loaded.counts_[new], "photo")

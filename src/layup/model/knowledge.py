@@ -174,7 +174,7 @@ class Knowledge:
         """Give a class another name. If that is the name of another class, the two become one."""
         self.require_class(old)
         if new == old:
-            raise InputError(f"The class {old!r} has this name already.")
+            return
         renamed, expected = self.parts.renamed(old, new), None
         if new not in self.counts:
             expected = with_new_name(last_expected(self.log), old, new)
