@@ -38,11 +38,15 @@ def tries(folder: Path, photos: int) -> Tries:
     def attempt(index: int, chance: Random, home: Path) -> None:
         mixed, kept = home / "mixed", home / "kept"
         shutil.copytree(good, mixed)
-        bad = set()
+        bad, written = set(), set()
         for i in range(chance.randrange(1, BAD)):
             name, data = chance.choice(made)
             path = mixed / f"class {chance.randrange(CLASSES)}" / f"changed {i}"
-            path.write_bytes(image_files.mutated(name, data, chance)[0])
+            changed = image_files.mutated(name, data, chance)[0]
+            if changed in written:
+                continue  # a copy counts as the photo itself, which is told once
+            written.add(changed)
+            path.write_bytes(changed)
             if not usable(path):
                 bad.add(path)
         with about(f"{len(bad)} bad files among {photos:,}"):
