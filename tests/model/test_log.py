@@ -10,7 +10,7 @@ import pytest
 
 from layup import schema
 from layup.errors import InputError
-from layup.model.log import ACTIONS, CANNOT_UNDO, ENTRY, Entry, require_undoable
+from layup.model.log import ACTIONS, CANNOT_UNDO, ENTRY, Entry, filed, from_file, require_undoable
 
 FULL = Entry(
     "sync",
@@ -68,3 +68,11 @@ def test_only_what_learned_can_be_undone() -> None:
     with pytest.raises(InputError, match="The last sync also forgot or moved 1 photos"):
         require_undoable([FULL])
     assert {*CANNOT_UNDO} <= {*ACTIONS}
+
+
+def test_a_file_has_settings_only_where_they_change() -> None:
+    first, second = {"kind": "ridge", "lam": 1.0}, {"kind": "ridge", "lam": "gcv"}
+    log = [Entry("learn", settings=each) for each in (first, first, second, second, first)]
+    assert [entry.get("settings") for entry in filed(log)] == [first, None, second, None, first]
+    assert from_file(filed(log)) == log
+    assert from_file(filed([])) == []

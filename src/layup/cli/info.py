@@ -19,10 +19,11 @@ def info(model: Model, as_json: AsJson = False) -> None:
     from layup.model import Entry, last_expected, read_model
 
     header = read_model(model).header
-    expected = last_expected([Entry.from_dict(entry) for entry in header["log"]])
+    log = [Entry.from_dict(entry) for entry in header["log"]]
+    expected = last_expected(log)
     if as_json:
         counts = dict(zip(header["labels"], header["counts"], strict=True))
         console.print_json({**header, "classes": counts, "expected": expected})
     else:
         console.information(header, model)
-        reports.expectation(expected, [Entry.from_dict(entry) for entry in header["log"]])
+        reports.expectation(expected, log)

@@ -226,7 +226,7 @@ def _require_classifier(header: Mapping[str, Any]) -> type[ClassSums]:
         schema.require(entry.get("chosen", {}), kind.chosen, f"header.log[{number}].chosen")
         if (settings := entry.get("settings")) is not None:
             schema.require(
-                settings, {"kind": schema.one_of(name), **kind.parameters}, f"header.log[{number}]"
+                settings, {"kind": schema.one_of(name), **kind.parameters}, f"header.log[{number}].settings"
             )
     if header["log"] and "settings" not in header["log"][0]:
         raise ValueError("its log does not say how it began")

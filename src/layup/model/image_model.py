@@ -321,7 +321,7 @@ class ImageModel:
     @in_turn
     def counts_(self) -> dict[str, int]:
         """How many images of each class the sums hold."""
-        return dict(zip(self.statistics_.labels, self.statistics_.counts.tolist(), strict=True))
+        return self.knowledge.counts
 
     @property
     def lambda_(self) -> float:

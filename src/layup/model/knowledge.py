@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from layup.algebra import ClassRoots, SumsClassifier, restored
 from layup.errors import InputError
 from layup.model.known import KnownPhotos, Numbers, require_recognisable
-from layup.model.log import Entry, last_expected, last_settings, with_new_name
+from layup.model.log import Entry, filed, from_file, last_expected, with_new_name
 from layup.model.parts import Parts
 from layup.registry import unknown_name
 
@@ -133,8 +133,9 @@ class Knowledge:
         note: str = "",
     ) -> None:
         """Log what was done."""
-        made_with = self.classifier.state()[0]["classifier"]
-        settings = None if made_with == last_settings(self.log) else made_with
+        settings: Mapping[str, Any] | None = self.classifier.state()[0]["classifier"]
+        if self.log and self.log[-1].settings == settings:
+            settings = self.log[-1].settings  # one object for a long log
         chosen = self.classifier.chosen()
         entry = Entry(action, learned or {}, forgotten or {}, chosen, note=note, settings=settings)
         self.log.append(entry)
@@ -164,7 +165,7 @@ class Knowledge:
         self.log = self.log[:-1]
         self.photos = self.known.without(rows)
         if self.log:
-            header = {"classifier": last_settings(self.log), "chosen": self.log[-1].chosen}
+            header = {"classifier": self.log[-1].settings, "chosen": self.log[-1].chosen}
             self._classifier = restored(header, left.sums)
             self.keep(left.roots)
         else:
@@ -196,7 +197,7 @@ class Knowledge:
         """What a file says of it, and the arrays."""
         header, sums = self.classifier.state()
         about_sums, arrays = sums.state()
-        header |= {"log": [entry.to_dict() for entry in self.log], **about_sums}
+        header |= {"log": filed(self.log), **about_sums}
         if self.photos is not None:
             header["photos"], digests = self.photos.state(sums.labels)
             arrays |= digests
@@ -210,6 +211,6 @@ class Knowledge:
     ) -> None:
         """The inverse of `state`, with what a file holds."""
         self._classifier = restored(header, sums)
-        self.log = [Entry.from_dict(entry) for entry in header["log"]]
+        self.log = from_file(header["log"])
         self.photos = photos
         self.keep(roots)

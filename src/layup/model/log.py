@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Self
 
@@ -58,7 +58,7 @@ class Entry:
     """The accuracy to expect, with its interval, on how many photos, and the classes that need more."""
     note: str = ""
     settings: Mapping[str, Any] | None = None
-    """The classifier's kind and parameters, where they are others than in the entry before."""
+    """The classifier's kind and parameters by then."""
     date: str = field(default_factory=_now)
     """In UTC; empty in runs that can be repeated."""
     id: str = field(default_factory=lambda: secrets.token_hex(16))
@@ -84,9 +84,23 @@ class Entry:
         return cls(**{"date": "", **values})
 
 
-def last_settings(log: Sequence[Entry]) -> Mapping[str, Any] | None:
-    """The classifier's kind and parameters after the last entry."""
-    return next((entry.settings for entry in reversed(log) if entry.settings is not None), None)
+def filed(log: Sequence[Entry]) -> list[dict[str, Any]]:
+    """The entries as a file has them: with settings only where these change."""
+    found, before = [], None
+    for entry in log:
+        changed = entry.settings != before
+        found.append((entry if changed else replace(entry, settings=None)).to_dict())
+        before = entry.settings
+    return found
+
+
+def from_file(values: Sequence[Mapping[str, Any]]) -> list[Entry]:
+    """The inverse of `filed`."""
+    log: list[Entry] = []
+    for each in values:
+        before = log[-1].settings if log else None
+        log.append(Entry.from_dict({"settings": before, **each}))
+    return log
 
 
 def last_expected(log: Sequence[Entry]) -> Mapping[str, Any] | None:

@@ -6,16 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from layup.features import FeatureCache, FeatureSource, NoCache, Rows
-from layup.model.known import KnownPhotos
+from layup.model.known import KnownPhotos, Numbers
 from layup.model.log import Entry
 
 TOGETHER = 1024
 """Photos whose features are held at a time."""
-
-Numbers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
