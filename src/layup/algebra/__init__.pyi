@@ -1,8 +1,15 @@
+from .auto import AutoClassifier as AutoClassifier
 from .blocks import (
     AverageClassifier as AverageClassifier,
     BlocksClassifier as BlocksClassifier,
     DepthsClassifier as DepthsClassifier,
     LayersClassifier as LayersClassifier,
+)
+from .calibration import (
+    CALIBRATION as CALIBRATION,
+    REJECTED as REJECTED,
+    Calibration as Calibration,
+    softmax as softmax,
 )
 from .class_roots import ROOTS as ROOTS, ClassRoots as ClassRoots, root_values as root_values
 from .class_sums import HEADER as HEADER, SOUND as SOUND, ClassSums as ClassSums
@@ -27,6 +34,7 @@ from .forecasts import (
     forecast_reverting as forecast_reverting,
     forecast_solving as forecast_solving,
 )
+from .held_out import HeldOut as HeldOut
 from .kinds import restored as restored
 from .lambda_search import (
     FOLDS as FOLDS,

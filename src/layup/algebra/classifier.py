@@ -16,14 +16,16 @@ from layup.algebra import held_out_search, lambda_search
 from layup.algebra.class_sums import ClassSums
 from layup.algebra.estimator import Estimator, clone
 from layup.algebra.folds import Folds, chunks
+from layup.algebra.held_out import HeldOut, judged
 from layup.algebra.held_out_search import search_lambda_by_error
 from layup.algebra.labels import united
 from layup.algebra.lambda_search import right_without_fold, search_lambda
 from layup.algebra.parameters import GRIDS, KINDS, METRICS, require_number, require_rule
 from layup.algebra.recursive import RecursiveLeastSquares
-from layup.algebra.ridge import FIRST_LAMBDA, Solution, eigenpairs
+from layup.algebra.ridge import FIRST_LAMBDA, Solution, eigenpairs, rounding_limit
 from layup.algebra.samples import Floats, require_precision, require_summable
 from layup.algebra.statistics import GramStatistics
+from layup.algebra.whitening import Whitening
 from layup.errors import InputError
 from layup.registry import unknown_name
 from layup.schema import TRUTH, Rule
@@ -155,6 +157,17 @@ class SumsClassifier(Estimator):
             for chunk in chunks(rows):
                 right[chunk] = rest.predict(x[chunk]) == labels[chunk]
         return right
+
+    def held_out(self, x: NDArray[Any], labels: NDArray[Any]) -> HeldOut | None:
+        """Every sample, of those that were learned, as all the others see it; None if it cannot be told.
+
+        Exact leave-one-out, with λ as it is. Costs a solve, and d² operations per sample.
+        """
+        return None
+
+    def familiarity(self, x: NDArray[Any]) -> Floats | None:
+        """How like anything learned each row is; None if it cannot be told."""
+        return None
 
     def _go_on_from(self, other: Self) -> None:
         self.adopt(other.statistics_)
@@ -377,6 +390,26 @@ class RidgeClassifier(LambdaClassifier):
         if folds and small and lam and sums.precision == "float64":
             return right_without_fold(sums, x, labels, folds, lam, self.balance)
         return super(RidgeClassifier, self.with_parameters(lam=lam)).right_without_fold(x, labels, folds)
+
+    def held_out(self, x: NDArray[Any], labels: NDArray[Any]) -> HeldOut | None:
+        """As in the base class; None where λ is so small that only rounding would be left."""
+        lam, sums = self.lambda_, self.statistics_
+        if sums.precision != "float64" or lam <= rounding_limit(sums.trace):
+            return None
+        whitening = Whitening(sums, np.ones(sums.dim), lam)
+        counts = sums.counts.astype(np.float64)
+        # G = S_W + M N Mᵀ, so that W = R M (N⁻¹ + A)⁻¹; balanced, every class counts the same.
+        if self.balance:
+            sizes = np.full(len(counts), (sums.total - 1) / len(counts))
+        else:
+            sizes = counts
+        inverse = np.linalg.inv(np.diag(1 / np.maximum(sizes, 1 / len(counts))) + whitening.between)
+
+        def left_out(rows: NDArray[Any], index: NDArray[np.int64]) -> tuple[Floats, None]:
+            change = 0.0 if self.balance else 1 / (counts[index] - 1) - 1 / counts[index]
+            return whitening.left_out(rows, index).solved(inverse, change), None
+
+        return judged(sums, x, labels, left_out)
 
     def adopt_merged(self, statistics: GramStatistics, other: Self) -> None:
         """Continue from sums that include another's. Of two searched λ, that of more samples is kept."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from layup.algebra.auto import AutoClassifier
 from layup.algebra.blocks import AverageClassifier, DepthsClassifier, LayersClassifier
 from layup.algebra.class_sums import ClassSums
 from layup.algebra.classifier import (
@@ -18,6 +19,7 @@ from layup.algebra.classifier import (
 CLASSIFIERS: dict[str, type[SumsClassifier]] = {
     each.kind: each
     for each in (
+        AutoClassifier,
         RidgeClassifier,
         HeldOutRidgeClassifier,
         AverageClassifier,

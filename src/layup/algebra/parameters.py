@@ -61,6 +61,7 @@ class Kind:
 
 
 KINDS = {
+    "auto": Kind({}, {}),
     "ridge": Kind(RIDGE, ONE_LAMBDA),
     "held-out ridge": Kind({"lam": LAM, "seed": whole(), "precision": PRECISION}, ONE_LAMBDA),
     "average of ridges": Kind(RIDGE, LAMBDA_PER_BLOCK),

@@ -88,6 +88,13 @@ class GramStatistics(ClassSums):
         return whole + sum(float((x**2).sum()) for x, _ in self._held.pending)
 
     @property
+    def diagonal(self) -> Floats:
+        """The diagonal of G: the sum of the squares of each column, without making G."""
+        triangle, waiting = self._held.triangle, self._waiting()
+        whole = np.zeros(self.dim) if triangle is None else triangle.diagonal()
+        return np.asarray(whole + (waiting**2).sum(axis=0))
+
+    @property
     def rows(self) -> Samples | None:
         """The samples and their labels, if they are so few that all of them still wait to be added to G.
 

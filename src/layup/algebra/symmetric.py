@@ -133,9 +133,15 @@ class Triangle:
             tuple(self._block(columns[start:stop], columns[:stop]) for start, stop in _panels(len(columns)))
         )
 
+    def diagonal(self) -> NDArray[Any]:
+        """The diagonal, as a new array."""
+        return np.concatenate(
+            [np.diagonal(panel[:, panel.shape[1] - len(panel) :]) for panel in self._panels]
+        )
+
     def trace(self) -> float:
         """The sum of the diagonal."""
-        return float(sum(np.trace(panel[:, -len(panel) :]) for panel in self._panels if len(panel)))
+        return float(self.diagonal().sum())
 
     def packed(self) -> NDArray[Any]:
         """The lower triangle in d(d+1)/2 values, row by row, as files have it."""

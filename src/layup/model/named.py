@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Unpack
 
-from layup.algebra import NearestMeanClassifier, RidgeClassifier, RidgeOptions
+from layup.algebra import AutoClassifier, NearestMeanClassifier, RidgeClassifier, RidgeOptions, SumsClassifier
 from layup.backbones import Backbone
 from layup.features import Embedding, LastLayers, Reading
 from layup.model.image_model import ImageModel
@@ -25,24 +25,29 @@ class RidgeModelOptions(RidgeOptions, ModelOptions, total=False):
 def LayUP(
     backbone: str | Backbone = "bundled",
     k: int | None = None,
-    lam: float | str = "search",
+    lam: float | str | None = None,
     *,
     adapter: Wanted = None,
     **options: Unpack[RidgeModelOptions],
 ) -> ImageModel:
-    """Multi-layer ridge classification that keeps adding classes: the paper's method.
+    """Multi-layer classification that keeps adding classes, from sums.
+
+    By default with the classifier that makes all its choices by itself (`AutoClassifier`); with `lam`, or any
+    option of the ridge classifier, with the paper's (`RidgeClassifier`).
 
     Args:
         backbone: a name for `load_backbone`, or a loaded `Backbone`.
         k: how many of the backbone's last layers to use; None for the backbone's default.
-        lam: "search" (the paper's, on each batch), "gcv" (from the sums alone) or a number ≥ 0.
+        lam: for the paper's classifier: "search" (the paper's rule, on each batch), "gcv" (from the sums
+            alone) or a number ≥ 0.
         adapter: tune the backbone to the first batch before it is learned (the paper's phase A): "auto",
             the name of an adapter ("adaptformer", "ssf", "vpt", "lora", "full"), or a `FirstSession`.
-        options: `balance` (on by default) and `precision`, see `RidgeOptions`; `anonymous` and `per_class`,
-            see `ImageModel`; `cache`, `workers` and `progress`, see `Reading`.
+        options: `balance` (on by default), `precision` and `grid` of the paper's classifier, see
+            `RidgeOptions`; `anonymous` and `per_class`, see `ImageModel`; `cache`, `workers` and `progress`,
+            see `Reading`.
 
     >>> from PIL import Image
-    >>> model = LayUP("vit-nano", k=6, lam=1.0, cache=False)
+    >>> model = LayUP("vit-nano", k=6, cache=False)
     >>> report = model.learn([Image.new("RGB", (64, 64), "red")], ["red"])
     >>> report = model.learn([Image.new("RGB", (64, 64), "blue")], ["blue"])
     >>> model.predict([Image.new("RGB", (64, 64), "navy")]).tolist()
@@ -50,7 +55,9 @@ def LayUP(
     """
     ridge: Any = {name: value for name, value in options.items() if name in RidgeOptions.__annotations__}
     others: Any = {name: value for name, value in options.items() if name not in ridge}
-    classifier = RidgeClassifier(lam, **{"balance": True, **ridge})
+    classifier: SumsClassifier = AutoClassifier()
+    if lam is not None or ridge:
+        classifier = RidgeClassifier("search" if lam is None else lam, **{"balance": True, **ridge})
     return ImageModel(LastLayers(k), classifier, adapter, backbone=backbone, **others)
 
 
