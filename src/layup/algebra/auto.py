@@ -13,8 +13,8 @@ solved from one factorisation of Σ = S_W + λD (`Whitening`), and vote with equ
     ridge       r(x) = (I / n̄ + A)⁻¹ b(x): the paper's classifier, with λD for λI, and balanced classes
     cosine      q_y(x) = (x − m)ᵀ R (μ_y − m) / ‖μ_y − m‖_R: the nearest class mean by cosine, after whitening
 
-m is N / (N + 5) of the mean of all class means: with few samples, the centre is uncertain. Each vote is divided
-by its mean margin between classes at the class means, so that both have the same scale, whatever the network.
+m is N / (N + 5) of the mean of all class means: with few samples, the centre is uncertain. Each vote is
+divided by its mean margin between classes at the class means, so that both have the same scale.
 
 No λ is searched, no sample is needed twice, and the order of batches does not matter: whatever was learned,
 merged and forgotten, the classifier is that of the sums. docs/choices.md compares it with others.
@@ -243,6 +243,11 @@ class AutoClassifier(SumsClassifier):
                 raise InputError("Cannot predict: no class was learned, or all classes were forgotten.")
             self.votes_ = Votes.of(self.statistics_)
         return self.votes_
+
+    @property
+    def steepness(self) -> float:
+        """What fits most models, by their number of classes: see docs/answers.md."""
+        return 1 + 2.5 * float(np.log(len(self.statistics_.labels)))
 
     def in_force(self) -> dict[str, Any]:
         """The λ that follows from the sums."""
