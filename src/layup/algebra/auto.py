@@ -5,7 +5,7 @@ punishes some layers and not others. So every value gets a prior variance, D, th
 
     D_l = v_l γ^(layers after l)      v_l: the mean variance within classes of the values of layer l
                                       γ = 1 + 4 / (n̄ + 1) for n̄ = N / C samples per class
-    λ = t · tr(D⁻¹ S_W) / d           t = min(d / N, 10) for N ≤ d, else (d / N)^1.5
+    λ = t · tr(D⁻¹ S_W) / d           t = min(d / N, 10) for N ≤ d, else (d / N)³
 
 where d / N makes λ the mean squared distance of a sample from the mean of its class. Two classifiers are then
 solved from one factorisation of Σ = S_W + λD (`Whitening`), and vote with equal weight:
@@ -41,7 +41,7 @@ DEPTH = 4.0
 """How much more the deepest layers count with few samples: γ − 1 is this over n̄ + 1."""
 MOST = 10.0
 """The largest t."""
-FALL = 1.5
+FALL = 3.0
 """How fast λ falls with more samples than dimensions: with this power of d / N."""
 CENTRE = 5.0
 """How many samples it takes to trust half of the centre."""
