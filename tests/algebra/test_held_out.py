@@ -109,6 +109,18 @@ def test_an_unknown_label_is_refused(model: Any, rng: np.random.Generator) -> No
 
 
 @every_judge
+def test_what_could_not_have_been_learned_is_refused(model: Any, rng: np.random.Generator) -> None:
+    x, y = oracle.blobs(rng, [4, 5], 6)
+    model.fit(x, y)
+    with pytest.raises(InputError, match="These features have 5 values but the model was built with 6"):
+        model.held_out(x[:, :5], y)
+    with pytest.raises(InputError, match="There are 9 feature vectors but 8 labels"):
+        model.held_out(x, y[:8])
+    with pytest.raises(InputError, match="row 0 holds NaN or infinity"):
+        model.held_out(np.nan * x, y)
+
+
+@every_judge
 def test_a_repeated_photo_is_judged_by_its_twin(model: Any, rng: np.random.Generator) -> None:
     """Far from all others of its class, and near another: only the twin says which class it is of."""
     x, y = oracle.blobs(rng, [20, 20], 30, spread=0.1)

@@ -1,14 +1,15 @@
 """The classifier that needs no settings: all that it chooses follows from the sums.
 
 Layers of a network differ in scale, and with few samples the deepest of them says most. One λ for all values
-punishes some layers and not others. So every value gets a prior variance, D, that follows from the sums:
+punishes some layers and not others. So λ is multiplied by D, one number per value, which is larger for layers
+that vary more, and for shallow ones. It follows from the sums of N samples of C classes and d values:
 
     D_l = v_l γ^(layers after l)      v_l: the mean variance within classes of the values of layer l
                                       γ = 1 + 4 / (n̄ + 1) for n̄ = N / C samples per class
     λ = t · tr(D⁻¹ S_W) / d           t = min(d / N, 10) for N ≤ d, else (d / N)^1.5
 
 where d / N makes λ the mean squared distance of a sample from the mean of its class. Two classifiers are then
-solved from one factorisation of Σ = S_W + λD (`Whitening`), and vote with equal weight:
+solved from one factorisation of Σ = S_W + λD, and vote with equal weight (`whitening` explains S_W, A, b, R):
 
     ridge       r(x) = (I / n̄ + A)⁻¹ b(x): the paper's classifier, with λD for λI, and balanced classes
     cosine      q_y(x) = (x − m)ᵀ R (μ_y − m) / ‖μ_y − m‖_R: the nearest class mean by cosine, after whitening
@@ -37,7 +38,7 @@ from layup.algebra.statistics import GramStatistics
 from layup.algebra.whitening import LeftOut, Whitening
 
 DEPTH = 4.0
-"""How much more the deepest layers count with few samples: γ − 1 is this over n̄ + 1."""
+"""How much more each layer counts than the one before it, with few samples: γ − 1 is this over n̄ + 1."""
 MOST = 10.0
 """The largest t."""
 FALL = 1.5
