@@ -123,12 +123,12 @@ def coverages(data: Data, per_class: int, splits: int) -> Iterator[str]:
         late = data.calibrated(classifier, both)
         scores = classifier.scores_of(x)
         sure = late.probabilities(scores)
-        within = held(sure, classifier.classes_, y, late.least(COVERAGE))
+        within = held(sure, classifier.classes_, y, late.set_threshold(COVERAGE))
         now.append(float(within.mean()))
-        sizes.append(float(np.maximum((sure >= late.least(COVERAGE)).sum(axis=1), 1).mean()))
+        sizes.append(float(np.maximum((sure >= late.set_threshold(COVERAGE)).sum(axis=1), 1).mean()))
         by_class.append([float(within[y == name].mean()) for name in np.unique(y)])
         stale = early.probabilities(scores)
-        before.append(float(held(stale, classifier.classes_, y, early.least(COVERAGE)).mean()))
+        before.append(float(held(stale, classifier.classes_, y, early.set_threshold(COVERAGE)).mean()))
     classes = np.mean(by_class, axis=0)
     yield f"{np.mean(now):.3f} ({np.min(now):.3f} to {np.max(now):.3f})"
     yield f"{np.mean(sizes):.1f}"
@@ -202,7 +202,7 @@ def unknown(
 
 def rejected(classifier: AutoClassifier, calibration: Calibration, x: Floats) -> NDArray[np.bool_]:
     """Which images the model calls unknown."""
-    least = calibration.strange_below()
+    least = calibration.unknown_below()
     assert least is not None
     return np.asarray(classifier.familiarity(x) < least)
 
@@ -219,7 +219,7 @@ def shifted(extractor: Extractor, pacs: list[Path], width: int, layers: dict[str
         scores = classifier.scores_of(x[:, :width])
         sure = calibration.probabilities(scores)
         right = classifier.classes_[scores.argmax(axis=1)] == y
-        within = held(sure, classifier.classes_, y, calibration.least(COVERAGE))
+        within = held(sure, classifier.classes_, y, calibration.set_threshold(COVERAGE))
         strange = rejected(classifier, calibration, x[:, :width])
         cells = (right.mean(), sure.max(axis=1).mean(), within.mean(), strange.mean())
         rows.append([domain.name, *(f"{each:.3f}" for each in cells)])

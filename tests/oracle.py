@@ -229,6 +229,80 @@ def gcv(x: Array, targets: Array, lam: float) -> float:
     return float(n * (residual**2).sum() / (n - np.trace(hat)) ** 2)
 
 
+def auto_prior(x: Array, y: Array, widths: Sequence[int]) -> tuple[Array, float]:
+    """D, one value per column, and λ, of samples that vary in every layer, at least two per class."""
+    scatter, classes = within(x, y), len(set(y.tolist()))
+    n, d = x.shape
+    mean_count = n / classes
+    values: list[float] = []
+    for depth, width in enumerate(widths):
+        own = range(len(values), len(values) + width)
+        variance = sum(scatter[j, j] for j in own) / width / (n - classes)
+        values += [variance * (1 + 4 / (mean_count + 1)) ** (len(widths) - 1 - depth)] * width
+    prior = np.array(values)
+    amount = min(d / n, 10.0) if n <= d else (d / n) ** 3
+    return prior, amount * float(np.trace(scatter @ np.diag(1 / prior))) / d
+
+
+def within(x: Array, y: Array) -> Array:
+    """S_W, one sample at a time."""
+    scatter = np.zeros((x.shape[1], x.shape[1]))
+    for phi, label in zip(x, y.tolist(), strict=True):
+        around = phi - x[y == label].mean(axis=0)
+        scatter += np.outer(around, around)
+    return scatter
+
+
+def two_votes(
+    x: Array, y: Array, test: Array, prior: tuple[Array, float], size: float, centre: float
+) -> tuple[Array, Array, Array, Array]:
+    """The ridge and the cosine vote, samples × classes, before they are mixed, of tests and of class means.
+
+    `prior` are D and λ, `size` is n̄, and `centre` the share of the mean of means that is the centre.
+    """
+    labels = sorted(set(y.tolist()))
+    means = np.array([x[y == label].mean(axis=0) for label in labels])
+    inverse = np.linalg.inv(within(x, y) + prior[1] * np.diag(prior[0]))
+    between = np.linalg.inv(np.eye(len(labels)) / size + means @ inverse @ means.T)
+    middle = centre * means.mean(axis=0)
+
+    def votes(phi: Array) -> tuple[Array, Array]:
+        ridge = between @ means @ inverse @ phi
+        lengths = [np.sqrt((mean - middle) @ inverse @ (mean - middle)) for mean in means]
+        cosine = [
+            (phi - middle) @ inverse @ (mean - middle) / length
+            for mean, length in zip(means, lengths, strict=True)
+        ]
+        return ridge, np.array(cosine)
+
+    of_tests, of_means = [votes(phi) for phi in test], [votes(mean) for mean in means]
+    return (
+        np.array([ridge for ridge, _ in of_tests]),
+        np.array([cosine for _, cosine in of_tests]),
+        np.array([ridge for ridge, _ in of_means]),
+        np.array([cosine for _, cosine in of_means]),
+    )
+
+
+def mean_margin(scores: Array) -> float:
+    """By how much row y is higher in column y than in another column, on average over both."""
+    classes = range(len(scores))
+    leads = [scores[y, y] - scores[y, other] for y in classes for other in classes if y != other]
+    return float(np.mean(leads))
+
+
+def familiarity(x: Array, y: Array, test: Array, prior: tuple[Array, float], centre: float) -> Array:
+    """The largest cosine of each test with a class mean, from the centre, as Σ⁻¹ measures angles."""
+    means = np.array([x[y == label].mean(axis=0) for label in sorted(set(y.tolist()))])
+    inverse = np.linalg.inv(within(x, y) + prior[1] * np.diag(prior[0]))
+    middle = centre * means.mean(axis=0)
+
+    def cosine(a: Array, b: Array) -> float:
+        return float(a @ inverse @ b / np.sqrt((a @ inverse @ a) * (b @ inverse @ b)))
+
+    return np.array([max(cosine(phi - middle, mean - middle) for mean in means) for phi in test])
+
+
 def average_accuracy(matrix: Array, t: int) -> float:
     """A_t of the paper, with t = 1, 2, …: (1/t) Σ_{i=1..t} R[t, i]."""
     return sum(matrix[t - 1][i - 1] for i in range(1, t + 1)) / t

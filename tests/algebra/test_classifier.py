@@ -15,6 +15,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import oracle
 from layup import NearestMeanClassifier, RidgeClassifier
+from layup.algebra.auto import AutoClassifier
 from layup.algebra.blocks import AverageClassifier, DepthsClassifier
 from layup.algebra.classifier import DiscriminantClassifier, HeldOutRidgeClassifier
 from layup.algebra.held_out_search import search_lambda_by_error
@@ -24,6 +25,7 @@ from layup.algebra.statistics import GramStatistics
 from layup.errors import ForgetError, InputError, MismatchError, UnknownNameError
 
 ESTIMATORS = [
+    AutoClassifier(),
     *(RidgeClassifier(lam, balance=b) for lam in ("search", "gcv", 0, 1.0) for b in (False, True)),
     *(RidgeClassifier(lam, precision="float32") for lam in ("search", "gcv", 1.0)),
     HeldOutRidgeClassifier(),

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import oracle
+from layup.algebra.auto import AutoClassifier
 from layup.algebra.blocks import AverageClassifier, DepthsClassifier, LayersClassifier
 from layup.algebra.class_sums import ClassSums
 from layup.algebra.classifier import (
@@ -23,6 +24,7 @@ from layup.errors import InputError, UnknownNameError
 
 LAYERS = {"a": 3, "b": 4, "c": 2}
 EVERY = [
+    AutoClassifier(),
     RidgeClassifier("search", balance=np.True_),
     RidgeClassifier(np.float32(0.5), precision="float32"),
     RidgeClassifier(np.int64(2), grid="paper"),

@@ -20,11 +20,13 @@ from sklearn.base import clone
 import oracle
 from layup import NearestMeanClassifier, RidgeClassifier
 from layup.algebra import class_sums, statistics
+from layup.algebra.auto import AutoClassifier
 from layup.algebra.class_sums import ClassSums
 from layup.algebra.classifier import DiscriminantClassifier, HeldOutRidgeClassifier
 from layup.algebra.statistics import GramStatistics
 
 ALGEBRAIC = [
+    AutoClassifier(),
     *(RidgeClassifier(lam, balance=b) for lam in ("gcv", 0, 1.0) for b in (False, True)),
     *(NearestMeanClassifier(metric) for metric in ("cosine", "euclidean")),
     DiscriminantClassifier(),

@@ -121,6 +121,24 @@ def test_scatter_within_classes_is_measured_around_their_means(data: Any) -> Non
     np.testing.assert_allclose(taught(x, y).within_class_scatter(), scatter, atol=1e-12)
 
 
+@pytest.mark.parametrize("precision", ["float64", "float32"])
+def test_the_diagonal_of_g_holds_what_waits_and_what_does_not(data: Any, precision: str) -> None:
+    x, y = data
+    sums = GramStatistics(6, precision)
+    assert sums.diagonal.tolist() == [0.0] * 6
+    sums.update(x[:9], y[:9])  # all of them wait
+    np.testing.assert_allclose(sums.diagonal, (x[:9] ** 2).sum(axis=0), rtol=1e-5)
+    sums.state()  # none waits
+    np.testing.assert_array_equal(sums.diagonal, np.diagonal(sums.gram))
+    sums.update(x[9:], y[9:])  # some wait
+    np.testing.assert_allclose(sums.diagonal, np.diagonal(sums.gram), rtol=1e-6)
+    np.testing.assert_allclose(sums.diagonal, (x**2).sum(axis=0), rtol=1e-5)
+    before = sums.gram.copy()
+    sums.diagonal[:] = 7
+    np.testing.assert_array_equal(sums.gram, before)
+    assert sums.trace == pytest.approx(sums.diagonal.sum(), rel=1e-6)
+
+
 def test_memory_is_that_of_one_matrix_and_a_row_for_each_class(data: Any) -> None:
     assert taught(*data).nbytes == 8 * (6 * 6 + 4 * 6 + 4)
     sums = ClassSums(6)

@@ -38,6 +38,7 @@ def test_a_triangle_is_the_whole_matrix(dim: int, rng: np.random.Generator) -> N
     np.testing.assert_array_equal(kept.dense(), matrix)
     np.testing.assert_array_equal(Triangle.of(np.tril(matrix)).dense(), matrix)  # the other is not looked at
     np.testing.assert_array_equal(Triangle.zeros(dim).dense(), np.zeros((dim, dim)))
+    np.testing.assert_array_equal(kept.diagonal(), np.diagonal(matrix))
     assert kept.trace() == pytest.approx(np.trace(matrix), abs=1e-12)
 
 

@@ -1,20 +1,22 @@
 """The classifier that needs no settings: all that it chooses follows from the sums.
 
 Layers of a network differ in scale, and with few samples the deepest of them says most. One λ for all values
-punishes some layers and not others. So every value gets a prior variance, D, that follows from the sums:
+punishes some layers and not others. So λ is multiplied by D, one number per value, which is larger for layers
+that vary more, and for shallow ones. It follows from the sums of N samples of C classes and d values:
 
     D_l = v_l γ^(layers after l)      v_l: the mean variance within classes of the values of layer l
                                       γ = 1 + 4 / (n̄ + 1) for n̄ = N / C samples per class
     λ = t · tr(D⁻¹ S_W) / d           t = min(d / N, 10) for N ≤ d, else (d / N)³
 
 where d / N makes λ the mean squared distance of a sample from the mean of its class. Two classifiers are then
-solved from one factorisation of Σ = S_W + λD (`Whitening`), and vote with equal weight:
+solved from one factorisation of Σ = S_W + λD, and vote with equal weight (`whitening` explains S_W, A, b, R):
 
     ridge       r(x) = (I / n̄ + A)⁻¹ b(x): the paper's classifier, with λD for λI, and balanced classes
     cosine      q_y(x) = (x − m)ᵀ R (μ_y − m) / ‖μ_y − m‖_R: the nearest class mean by cosine, after whitening
 
 m is N / (N + 5) of the mean of all class means: with few samples, the centre is uncertain. Each vote is
-divided by its mean margin between classes at the class means, so that both have the same scale.
+divided by its mean margin between classes at the class means, so that both have the same scale, whatever the
+network.
 
 No λ is searched, no sample is needed twice, and the order of batches does not matter: whatever was learned,
 merged and forgotten, the classifier is that of the sums. docs/choices.md compares it with others.
@@ -29,24 +31,24 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from layup.algebra.class_sums import ClassSums
 from layup.algebra.classifier import SumsClassifier
 from layup.algebra.held_out import HeldOut, judged
 from layup.algebra.samples import Floats
 from layup.algebra.statistics import GramStatistics
 from layup.algebra.whitening import LeftOut, Whitening
-from layup.errors import InputError
 
 DEPTH = 4.0
-"""How much more the deepest layers count with few samples: γ − 1 is this over n̄ + 1."""
+"""How much more each layer counts than the one before it, with few samples: γ − 1 is this over n̄ + 1."""
 MOST = 10.0
 """The largest t."""
 FALL = 3.0
 """How fast λ falls with more samples than dimensions: with this power of d / N."""
 CENTRE = 5.0
 """How many samples it takes to trust half of the centre."""
-LEAST = 1e-6
-"""The least variance of a layer, as a share of the largest: a layer may be the same for all samples."""
+CONSTANT = 1e-10
+"""A layer that varies less than this, as a share of its squares, is the same for all samples."""
+ROUNDING = 1e-13
+"""Differences of inner products that are smaller than this, as a share of them, are rounding."""
 
 
 @dataclass(frozen=True)
@@ -68,13 +70,11 @@ class Prior:
     @classmethod
     def of(cls, sums: GramStatistics) -> Self:
         """The prior of sums that hold at least one sample. Costs one pass over the diagonal of G."""
-        classes, total, size = len(sums.labels), sums.total, sums.total / len(sums.labels)
-        scatter = _scatter(sums)
-        layers = np.array_split(scatter, np.cumsum([*sums.layers.values()])[:-1])
-        variances = np.array([layer.mean() for layer in layers]) / max(total - classes, 1)
-        variances = np.maximum(variances, LEAST * variances.max()) if variances.max() else variances + 1
-        discount = (1 + DEPTH / (size + 1)) ** np.arange(len(variances))[::-1]
-        prior = np.repeat(variances * discount, [*sums.layers.values()])
+        classes, total, widths = len(sums.labels), sums.total, [*sums.layers.values()]
+        scatter, size = _scatter(sums), total / classes
+        variances = _by_layer(scatter, widths) / max(total - classes, 1)
+        discount = (1 + DEPTH / (size + 1)) ** np.arange(len(widths))[::-1]
+        prior = np.repeat(np.where(variances > 0, variances, 1.0) * discount, widths)
         ratio = sums.dim / total
         amount = min(ratio, MOST) if ratio > 1 else ratio**FALL
         lam = amount * float((scatter / prior).mean()) or 1.0  # any will do where all samples are zero
@@ -84,28 +84,44 @@ class Prior:
 def _scatter(sums: GramStatistics) -> Floats:
     """How far the values of samples are from their class means, squared and summed, one number per column.
 
-    Classes of one sample have no spread: where they are most, the distance from the centre of all is taken,
-    and of a single sample the distance from zero.
+    With fewer than two samples per class, they are mostly their own class means: the distance is then from
+    the mean of those. And where a layer is the same for all samples, the distance is from zero.
     """
     squares, means = sums.diagonal, sums.prototypes / sums.counts[:, None]
     if sums.total >= 2 * len(sums.labels):
-        return np.maximum(squares - sums.counts @ means**2, 0.0)
-    centre = means.mean(axis=0)
-    around = squares - 2 * centre * sums.prototypes.sum(axis=0) + sums.total * centre**2
-    return np.maximum(around, 0.0) if len(sums.labels) > 1 else squares
+        scatter = squares - sums.counts @ means**2
+    else:
+        centre = means.mean(axis=0)
+        scatter = squares - 2 * centre * sums.prototypes.sum(axis=0) + sums.total * centre**2
+    scatter, widths = np.maximum(scatter, 0.0), [*sums.layers.values()]
+    varies = _by_layer(scatter, widths) > CONSTANT * _by_layer(squares, widths)
+    return np.where(np.repeat(varies, widths), scatter, squares)
+
+
+def _by_layer(values: Floats, widths: list[int]) -> Floats:
+    """The mean of the values of each layer."""
+    return np.array([layer.mean() for layer in np.split(values, np.cumsum(widths)[:-1])])
 
 
 @dataclass(frozen=True)
 class Votes:
-    """The two classifiers of sums, solved; the statistics must not change while they are in use."""
+    """The two classifiers of sums: solved when first used, since learning alone needs no solving.
+
+    `known` is the prior, if it is not to follow from the sums. They must not change once it was used.
+    """
 
     statistics: GramStatistics
-    prior: Prior
+    known: Prior | None = None
 
-    @classmethod
-    def of(cls, statistics: GramStatistics) -> Self:
-        """With the prior that follows from the sums."""
-        return cls(statistics, Prior.of(statistics))
+    @property
+    def solved(self) -> bool:
+        """Whether the weights are known already."""
+        return "weights_and_offsets" in vars(self)
+
+    @cached_property
+    def prior(self) -> Prior:
+        """What the sums say before they are solved."""
+        return self.known or Prior.of(self.statistics)
 
     @cached_property
     def whitening(self) -> Whitening:
@@ -121,16 +137,10 @@ class Votes:
         weights = ridge * b @ self._inverse + cosine * (b - (b @ self._centre)[:, None]) / self._lengths
         return weights, -cosine * around / self._lengths
 
-    @cached_property
-    def means_solved(self) -> Floats:
-        """Row y: the scores of the mean of class y."""
-        weights, offsets = self.weights_and_offsets
-        return self.whitening.means @ weights + offsets
-
     def familiarity(self, x: Floats) -> Floats:
         """How like any class each row is: its largest cosine with a class mean, after whitening; −1 to 1."""
-        found = self.whitening.of(x)
-        return self._nearest(found.cross, found.own, *self._centred)
+        cross, own = self.whitening.of(x)
+        return self._nearest(cross, own, *self._centred)
 
     def left_out(self, x: NDArray[Any], index: NDArray[np.int64]) -> tuple[Floats, Floats]:
         """Scores and familiarity of learned samples, each without itself; `index` are their classes.
@@ -146,8 +156,9 @@ class Votes:
 
     def _nearest(self, cross: Floats, own: Floats, around: Floats, lengths: Floats, middle: Any) -> Floats:
         towards = cross @ self._centre
-        distance = np.sqrt(np.maximum(own - 2 * towards + middle, np.finfo(float).tiny))
-        return np.asarray(((cross - towards[:, None] - around) / lengths).max(axis=1) / distance)
+        distance = self._roots(own - 2 * towards + middle)
+        cosines = (cross - towards[:, None] - around) / lengths / distance[:, None]
+        return np.asarray(cosines.max(axis=1).clip(-1, 1))  # beyond is rounding
 
     @cached_property
     def _centre(self) -> Floats:
@@ -167,13 +178,18 @@ class Votes:
         between = self.whitening.between
         towards = between @ self._centre
         own = float(self._centre @ towards)
-        return towards - own, _lengths(np.diagonal(between) - 2 * towards + own), own
+        return towards - own, self._roots(np.diagonal(between) - 2 * towards + own), own
 
     def _centred_without(self, found: LeftOut) -> tuple[Floats, Floats, Floats]:
         """The same for each sample without itself."""
         towards = found.times(self._centre)
         own = towards @ self._centre
-        return towards - own[:, None], _lengths(found.diagonal() - 2 * towards + own[:, None]), own
+        return towards - own[:, None], self._roots(found.diagonal() - 2 * towards + own[:, None]), own
+
+    def _roots(self, squares: Floats) -> Floats:
+        """Lengths; infinite where only rounding is left, so that dividing by it gives zero."""
+        least = ROUNDING * np.diagonal(self.whitening.between).max()
+        return np.sqrt(np.where(squares > least, squares, np.inf))
 
     @property
     def _lengths(self) -> Floats:
@@ -188,18 +204,16 @@ class Votes:
         return 0.5 / _margin(between @ self._inverse), 0.5 / _margin(cosine)
 
 
-def _lengths(squares: Floats) -> Floats:
-    """Roots; infinite where there is no length, so that dividing by it gives nothing."""
-    return np.where(squares > 0, np.sqrt(np.maximum(squares, 0.0)), np.inf)
-
-
 def _margin(scores: Floats) -> float:
-    """By how much class means score higher for their own class than for others, on average; 1 if not."""
-    classes, own = len(scores), np.diagonal(scores)
-    if classes == 1:
-        return float(own[0]) if own[0] > 0 else 1.0
-    margin = float((own - (scores.sum(axis=1) - own) / (classes - 1)).mean())
-    return margin if margin > 0 else 1.0
+    """By how much class means score higher for their own class than for others, on average; 1 if not.
+
+    Of a single class, its score.
+    """
+    others = len(scores) - 1
+    margin = float(np.diagonal(scores).mean())
+    if others:
+        margin -= float((scores.sum(axis=1) - np.diagonal(scores)).mean()) / others
+    return margin if margin > ROUNDING * np.abs(scores).max() else 1.0
 
 
 class AutoClassifier(SumsClassifier):
@@ -213,11 +227,11 @@ class AutoClassifier(SumsClassifier):
     >>> model.partial_fit(X[2:], ["dog", "dog"]).predict([[0.8, 0.2], [0.1, 0.7]]).tolist()
     ['cat', 'dog']
     >>> model.familiarity(np.array([[0.8, 0.1], [-1.0, -1.0]])).round(2).tolist()
-    [1.0, -0.03]
+    [1.0, 0.14]
     """
 
     kind = "auto"
-    votes_: Votes | None
+    votes_: Votes
 
     def __init__(self) -> None:
         pass
@@ -225,23 +239,20 @@ class AutoClassifier(SumsClassifier):
     def check(self) -> None:
         """There are no parameters that could be wrong."""
 
-    def adopt(self, statistics: ClassSums) -> None:
+    def adopt(self, statistics: GramStatistics) -> None:
         """Continue from these sums."""
         super().adopt(statistics)
-        self.votes_ = None
+        self.votes_ = Votes(statistics)
 
     @property
     def ready(self) -> bool:
         """Whether the votes are solved."""
-        return self.votes_ is not None
+        return self.votes_.solved
 
     @property
     def votes(self) -> Votes:
         """The two classifiers of the sums; solved when first used."""
-        if self.votes_ is None:
-            if not self.statistics_.labels:
-                raise InputError("Cannot predict: no class was learned, or all classes were forgotten.")
-            self.votes_ = Votes.of(self.statistics_)
+        self._require_classes()
         return self.votes_
 
     @property

@@ -1,19 +1,22 @@
 """How sure a classifier may be, from samples that were judged by all the others.
 
 Scores become probabilities by a softmax of β times the scores. The temperature 1/β is the one under which the
-classes of held-out samples are most probable. A set of labels holds the truth with a given probability if it
+classes of held-out samples are most probable, and of one more that may be of any class: nothing is certain,
+even if all of them were right. A set of labels holds the truth with a given probability if it
 holds all labels that are as probable as that of most held-out samples; and what is less familiar than nearly
 all of them is not like anything that was learned.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from math import floor
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from layup import schema
 from layup.algebra.held_out import HeldOut
@@ -23,23 +26,27 @@ from layup.schema import NUMBER, Rule, Shape, listed, whole
 
 FEWEST = 10
 """The smallest number of held-out samples that says anything."""
-STEEPNESSES = np.geomspace(0.1, 1000.0, 161)
-"""The values of β that are tried: two neighbours differ by 6 %."""
+STEEPNESSES = np.geomspace(0.01, 1000.0, 201)
+"""The values of β that are tried, where the scores of a sample have a standard deviation of 1, in mean."""
 LEVELS = np.linspace(0.0, 1.0, 201)
 """At which shares of the samples quantiles are kept."""
 REJECTED = 0.05
 """The share of known photos that may be taken for unknown ones."""
-DIGITS = 6
 
-_QUANTILES = listed(NUMBER, len(LEVELS))
-_ASCENDING = Rule(
-    f"{_QUANTILES.words}, ascending", lambda value: _QUANTILES.holds(value) and value == sorted(value)
-)
+
+def _ascending(least: int, most: int) -> Rule:
+    numbers = listed(NUMBER, len(LEVELS))
+    return Rule(
+        f"{numbers.words}, ascending, from {least} to {most}",
+        lambda value: numbers.holds(value) and [least, *value, most] == sorted([least, *value, most]),
+    )
+
+
 CALIBRATION: Shape = {
     "steepness": Rule("a positive number", lambda value: NUMBER.holds(value) and value > 0),
     "tested": whole(FEWEST),
-    "truths": _ASCENDING,
-    "familiar": _ASCENDING.or_none(),
+    "truths": _ascending(0, 1),
+    "familiar": _ascending(-1, 1).or_none(),
 }
 
 
@@ -55,7 +62,7 @@ class Calibration:
     >>> held = HeldOut(["cat", "dog"], np.array([0, 1] * 10), np.ones(20, bool), np.array([[2.0, 1.0]] * 20))
     >>> calibration = Calibration.of(held)
     >>> calibration.probabilities(np.array([[2.0, 1.0]])).round(2).tolist()  # half of them are wrong
-    [[0.52, 0.48]]
+    [[0.5, 0.5]]
     """
 
     steepness: float
@@ -70,19 +77,22 @@ class Calibration:
         if len(rows) < FEWEST:
             return None
         scores, index = held.scores[rows], held.index[rows]
-        truths = {
-            steepness: softmax(steepness * scores)[np.arange(len(rows)), index] for steepness in STEEPNESSES
-        }
-        tiny = np.finfo(float).tiny
-        best = max(truths, key=lambda steepness: float(np.log(truths[steepness] + tiny).sum()))
+        tried = STEEPNESSES / (float(scores.std(axis=1).mean()) or 1.0)
+
+        def falls(at: int) -> bool:
+            return _likelihood(tried[at + 1] * scores, index) <= _likelihood(tried[at] * scores, index)
+
+        # The logarithm of the likelihood is concave in β: once it falls, it goes on falling.
+        best = float(tried[bisect_left(range(len(tried) - 1), True, key=falls)])
+        truths = softmax(best * scores)[np.arange(len(rows)), index]
         familiar = None if held.familiarity is None else _quantiles(held.familiarity[rows])
-        return cls(float(best), len(rows), _quantiles(truths[best]), familiar)
+        return cls(best, len(rows), _quantiles(truths), familiar)
 
     def probabilities(self, scores: Floats) -> Floats:
         """One row per sample, one column per class; rows add up to 1."""
         return softmax(self.steepness * scores)
 
-    def least(self, coverage: float) -> float:
+    def set_threshold(self, coverage: float) -> float:
         """How probable a label must be to be in a set that holds the truth with this probability.
 
         Of n samples, the true labels of all but ⌊(1 − coverage)(n + 1)⌋ are that probable.
@@ -91,10 +101,9 @@ class Calibration:
         left = floor((1 - coverage) * (self.tested + 1) + 1e-9)
         if not left:
             return 0.0
-        at = np.searchsorted(LEVELS, (left - 1) / (self.tested - 1), side="right") - 1
-        return self.truths[int(at)]
+        return self.truths[int(np.searchsorted(_ranks(self.tested), left)) - 1]
 
-    def strange_below(self, rejected: float = REJECTED) -> float | None:
+    def unknown_below(self, rejected: float = REJECTED) -> float | None:
         """How familiar a sample must be to count as known, if this share of known ones may be rejected."""
         require_share(rejected, "rejected")
         if self.familiar is None:
@@ -118,15 +127,31 @@ def softmax(logits: Floats) -> Floats:
     >>> softmax(np.array([[0.0, 0.0], [1000.0, 0.0]])).tolist()
     [[0.5, 0.5], [1.0, 0.0]]
     """
-    raised = np.exp(logits - logits.max(axis=1, keepdims=True, initial=-np.inf))
-    return np.asarray(raised / raised.sum(axis=1, keepdims=True))
+    return np.asarray(np.exp(_log_softmax(logits)))
+
+
+def _log_softmax(logits: Floats) -> Floats:
+    lowered = logits - logits.max(axis=1, keepdims=True, initial=-np.inf)
+    return np.asarray(lowered - np.log(np.exp(lowered).sum(axis=1, keepdims=True)))
+
+
+def _likelihood(logits: Floats, index: NDArray[np.int64]) -> float:
+    """The logarithm of how probable these classes are, and the mean for one more sample of any class."""
+    found = _log_softmax(logits)
+    return float(found[np.arange(len(index)), index].sum() + found.mean())
 
 
 def require_share(value: float, name: str) -> None:
     """Refuse what is not strictly between 0 and 1."""
     if not 0 < value < 1:
-        raise InputError(f"A {name} of {value:g} is impossible: give a number between 0 and 1.", about=name)
+        raise InputError(f"{name} = {value:g} is impossible: give a number between 0 and 1.", about=name)
 
 
 def _quantiles(values: Floats) -> list[float]:
-    return [float(f"{each:.{DIGITS}g}") for each in np.quantile(values, LEVELS, method="lower")]
+    """Of the values themselves: a mean of two, or a rounded one, could be above those that it stands for."""
+    return [float(each) for each in np.sort(values)[_ranks(len(values))]]
+
+
+def _ranks(samples: int) -> NDArray[np.int64]:
+    """Which of so many sorted values is kept for each level."""
+    return np.floor(LEVELS * (samples - 1)).astype(np.int64)

@@ -237,8 +237,7 @@ class SumsClassifier(Estimator):
 
     def scores_of(self, x: NDArray[Any]) -> Floats:
         """The scores of finite features of the right width, which are not checked again."""
-        if not self.statistics_.labels:
-            raise InputError("Cannot predict: no class was learned, or all classes were forgotten.")
+        self._require_classes()
         require_summable(x, self.statistics_.precision)
         classes = self.classes_
         scores = np.full((len(x), len(classes)), -np.inf)
@@ -254,6 +253,11 @@ class SumsClassifier(Estimator):
         """The label with the highest score; the first in sorted order if scores are equal."""
         best = self.scores(X).argmax(axis=1)
         return np.asarray(self.classes_[best])
+
+    def _require_classes(self) -> None:
+        """Refuse to predict where there is nothing to predict."""
+        if not self.statistics_.labels:
+            raise InputError("Cannot predict: no class was learned, or all classes were forgotten.")
 
     def _validated(self, *samples: ArrayLike, reset: bool = False) -> Any:
         """Features, and labels if given, as arrays; `reset` is for the first batch, which says what fits."""
@@ -402,13 +406,12 @@ class RidgeClassifier(LambdaClassifier):
         if sums.precision != "float64" or lam <= rounding_limit(sums.trace):
             return None
         whitening = Whitening(sums, np.ones(sums.dim), lam)
+        # G = S_W + M N Mᵀ, so that W = R M (N⁻¹ + A)⁻¹; balanced, each class counts as much as the mean does.
         counts = sums.counts.astype(np.float64)
-        # G = S_W + M N Mᵀ, so that W = R M (N⁻¹ + A)⁻¹; balanced, every class counts the same.
-        equal = np.full(len(counts), (sums.total - 1) / len(counts))
-        sizes = equal if self.balance else counts
-        inverse = np.linalg.inv(np.diag(1 / np.maximum(sizes, 1 / len(counts))) + whitening.between)
+        sizes = np.full(len(counts), max(sums.total - 1, 1) / len(counts)) if self.balance else counts
+        inverse = np.linalg.inv(np.diag(1 / sizes) + whitening.between)
 
-        def left_out(rows: NDArray[Any], index: NDArray[np.int64]) -> tuple[Floats, None]:
+        def left_out(rows: Floats, index: NDArray[np.int64]) -> tuple[Floats, None]:
             change = 0.0 if self.balance else 1 / (counts[index] - 1) - 1 / counts[index]
             return whitening.left_out(rows, index).solved(inverse, change), None
 

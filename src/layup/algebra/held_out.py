@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from layup.algebra.class_sums import ClassSums
-from layup.algebra.samples import Floats
+from layup.algebra.folds import chunks
+from layup.algebra.samples import Floats, checked_samples
 from layup.errors import InputError
 
 
@@ -45,23 +46,23 @@ class HeldOut:
 
 def judged(
     sums: ClassSums,
-    x: NDArray[Any],
-    labels: NDArray[Any],
-    left_out: Callable[[NDArray[Any], NDArray[np.int64]], tuple[Floats, Floats | None]],
+    features: ArrayLike,
+    labels: ArrayLike,
+    left_out: Callable[[Floats, NDArray[np.int64]], tuple[Floats, Floats | None]],
 ) -> HeldOut:
     """Samples that the sums hold, without themselves.
 
     left_out: the scores and the familiarity of samples, given the columns of their classes.
     """
-    names = np.array(sums.labels)
-    if unknown := sorted({*labels.tolist()} - {*sums.labels}):
+    x, y = checked_samples(features, labels, sums.layers, sums.precision)
+    if unknown := sorted({*y.tolist()} - {*sums.labels}):
         raise InputError(f"Samples of {unknown[0]!r} cannot be judged: that class was not learned.")
-    index = np.searchsorted(names, labels).astype(np.int64)
+    index = np.searchsorted(np.array(sums.labels), y).astype(np.int64)
     tested = sums.counts[index] > 1
-    scores, familiarity = np.full((len(x), len(names)), -np.inf), np.full(len(x), np.nan)
+    scores, familiarity = np.full((len(x), len(sums.labels)), -np.inf), np.full(len(x), np.nan)
     known: Floats | None = None
-    if tested.any():
-        scores[tested], known = left_out(x[tested], index[tested])
+    for chunk in chunks(np.flatnonzero(tested)):
+        scores[chunk], known = left_out(x[chunk].astype(np.float64), index[chunk])
         if known is not None:
-            familiarity[tested] = known
+            familiarity[chunk] = known
     return HeldOut(sums.labels, index, tested, scores, None if known is None else familiarity)

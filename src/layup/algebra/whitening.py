@@ -28,24 +28,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from layup.algebra.samples import CHUNK, Floats, require_finite
+from layup.algebra.resolvent import RAISES
+from layup.algebra.samples import Floats, require_finite
 from layup.algebra.statistics import GramStatistics
 from layup.errors import InputError
 
 ROUNDING = 1e-9
 """The least d = 1 − k h: what is smaller is rounding, of a sample that nothing else is like."""
-
-
-@dataclass(frozen=True)
-class Products:
-    """Inner products of samples with means, after whitening: all that predictions are made of.
-
-    `means` (C × C, or one such matrix per sample) is A, `cross` (n × C) is b, `own` (n) is xᵀ R x.
-    """
-
-    means: Floats
-    cross: Floats
-    own: Floats
 
 
 class Whitening:
@@ -54,13 +43,14 @@ class Whitening:
     Args:
         statistics: the sums; at least one class.
         scale: √D, one value per column.
-        lam: λ > 0.
+        lam: λ > 0. Forgetting may leave directions of S_W below zero, by rounding or because photos were read
+            again: λ is then raised tenfold until there are none.
 
     >>> sums = GramStatistics(2)
     >>> sums.update([[1.0, 0.0], [3.0, 0.0], [0.0, 1.0]], ["cat", "cat", "dog"])
     >>> whitening = Whitening(sums, scale=np.ones(2), lam=1.0)  # S_W = diag(2, 0)
-    >>> whitening.between.tolist()  # of the means (2, 0) and (0, 1)
-    [[1.3333333333333333, 0.0], [0.0, 1.0]]
+    >>> whitening.between.round(12).tolist()  # of the means (2, 0) and (0, 1)
+    [[1.333333333333, 0.0], [0.0, 1.0]]
     """
 
     def __init__(self, statistics: GramStatistics, scale: Floats, lam: float) -> None:
@@ -70,12 +60,7 @@ class Whitening:
         scatter = statistics.within_class_scatter()
         scatter /= np.outer(scale, scale)
         require_finite(scatter)
-        matrix = torch.from_numpy(scatter)
-        matrix.diagonal().add_(lam)
-        factor, failed = torch.linalg.cholesky_ex(matrix)
-        if failed:
-            raise InputError("These sums cannot be solved: what is left in them is not that of any samples.")
-        self._factor = factor
+        self._factor = _factorised(torch.from_numpy(scatter), lam)
 
     def whitened(self, x: Floats) -> Floats:
         """ψ of each row. Costs d² operations per row."""
@@ -99,26 +84,31 @@ class Whitening:
         solved = torch.linalg.solve_triangular(self._factor.mT, columns, upper=True).numpy()
         return np.asarray(solved / self.scale[:, None])
 
-    def of(self, x: Floats) -> Products:
-        """The products of samples. Costs d² operations each."""
-        cross, own = np.empty((len(x), len(self.means))), np.empty(len(x))
-        for start in range(0, len(x), CHUNK):
-            rows = slice(start, start + CHUNK)
-            psi = self.whitened(x[rows].astype(np.float64))
-            cross[rows], own[rows] = psi @ self.centres.T, (psi**2).sum(axis=1)
-        return Products(self.between, cross, own)
+    def of(self, x: Floats) -> tuple[Floats, Floats]:
+        """b(x), n × C, and xᵀ R x, n, of each row. Costs d² operations each."""
+        psi = self.whitened(x)
+        return psi @ self.centres.T, (psi**2).sum(axis=1)
 
     def left_out(self, x: NDArray[Any], index: NDArray[np.int64]) -> LeftOut:
         """The products of learned samples, each without itself; `index` are their classes.
 
         Only for samples whose class has others. λ and D stay as they are.
         """
-        cross, own = np.empty((len(x), len(self.means))), np.empty(len(x))
-        for start in range(0, len(x), CHUNK):
-            rows = slice(start, start + CHUNK)
-            psi = self.whitened(x[rows].astype(np.float64) - self.means[index[rows]])
-            cross[rows], own[rows] = psi @ self.centres.T, (psi**2).sum(axis=1)
-        return LeftOut.of(self.between, cross, own, index, self.counts[index].astype(np.float64))
+        b, h = self.of(x - self.means[index])
+        return LeftOut.of(self.between, b, h, index, self.counts[index].astype(np.float64))
+
+
+def _factorised(matrix: torch.Tensor, lam: float) -> torch.Tensor:
+    """L of A + λI = L Lᵀ, with λ raised where that is not positive. Overwrites A."""
+    rounding = float(matrix.norm()) * torch.finfo(matrix.dtype).eps
+    for _ in range(1 + RAISES):
+        matrix.diagonal().add_(lam)
+        factor: torch.Tensor
+        factor, failed = torch.linalg.cholesky_ex(matrix)
+        if not failed:
+            return factor
+        lam = 10 * max(lam, rounding)  # in addition to what was added before
+    raise InputError("These sums cannot be solved: what is left in them is not that of any samples.")
 
 
 @dataclass(frozen=True)

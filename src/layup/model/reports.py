@@ -87,7 +87,7 @@ class Predictions:
         """Which images are less familiar than 95 % of the photos that were learned."""
         if self.calibration is None or self.familiarity is None:
             return None
-        least = self.calibration.strange_below()
+        least = self.calibration.unknown_below()
         return None if least is None else self.familiarity < least
 
     def each(self) -> Iterator[Prediction]:
@@ -126,7 +126,7 @@ class Predictions:
                 "sync, with the cache of this machine.",
                 about="coverage",
             )
-        least, order = self.calibration.least(coverage), np.argsort(-sure, axis=1, kind="stable")
+        least, order = self.calibration.set_threshold(coverage), np.argsort(-sure, axis=1, kind="stable")
         return [
             [self.classes[i] for at, i in enumerate(ranks) if not at or row[i] >= least]
             for ranks, row in zip(order, sure, strict=True)
