@@ -140,12 +140,13 @@ def measures(data: Data, classifier: AutoClassifier, learned: Samples) -> dict[s
     """How known each test image looks, by several measures: more is more known."""
     x, embedded = data.test[0][:, : data.width].astype(np.float64), data.test[0][:, data.width :]
     votes = classifier.votes
-    found, scores = votes.whitening.of(x), classifier.scores_of(x)
-    centre = np.full(len(found.means), votes.prior.centre / len(found.means))
-    towards = found.means @ centre
-    between = found.means - towards[:, None] - towards + centre @ towards
-    cross = found.cross - (found.cross @ centre)[:, None] - towards + centre @ towards
-    own = found.own - 2 * found.cross @ centre + centre @ towards
+    scores, means = classifier.scores_of(x), votes.whitening.between
+    towards_means, lengths = votes.whitening.of(x)
+    centre = np.full(len(means), votes.prior.centre / len(means))
+    towards = means @ centre
+    between = means - towards[:, None] - towards + centre @ towards
+    cross = towards_means - (towards_means @ centre)[:, None] - towards + centre @ towards
+    own = lengths - 2 * towards_means @ centre + centre @ towards
     discriminants = cross - np.diagonal(between) / 2
     inverse = np.linalg.inv(np.eye(len(between)) / votes.prior.size + between)
     explained = np.einsum("nc,cd,nd->n", cross, inverse, cross)
