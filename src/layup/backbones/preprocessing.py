@@ -191,7 +191,7 @@ def _centre(image: Image.Image, size: tuple[int, int], around: tuple[int, int, i
 
 
 def _beginning(has: int, seen: int) -> int:
-    """Where the centre of `seen` pixels begins among those that a side has: before its first, if it has fewer.
+    """Where the centre of `seen` pixels begins along a side: before its first, if it has fewer.
 
     >>> _beginning(36, 32), _beginning(32, 36)
     (2, -2)

@@ -13,6 +13,7 @@ from layup.cli.app import app
 from layup.cli.files import loaded_model, require_model, require_model_first
 from layup.cli.options import AllowBackbone, AsJson, Model, NoCache, Weights
 from layup.errors import InputError
+from layup.formats import signed
 
 if TYPE_CHECKING:
     from layup.model import Explanation
@@ -24,9 +25,7 @@ HALF = 10
 @app.command()
 def explain(
     model: Model,
-    photo: Annotated[
-        Path, typer.Argument(help="One image file; also one in an archive.", metavar="PHOTO")
-    ],
+    photo: Annotated[Path, typer.Argument(help="One image file; also one in an archive.", metavar="PHOTO")],
     to: Annotated[
         Path | None,
         typer.Option(help="A picture of it: the photo, where in the photo, and what each layer says."),
@@ -76,17 +75,17 @@ def explain(
 
 def _report(found: Explanation) -> None:
     """What each layer says, as a table with bars, and all of it in words."""
-    if found.parts is None:
-        console.say("The scores of this model are not sums over layers, so that layers have no parts of them.")
-    elif found.second is not None:
+    if found.parts is not None:
         largest = max(abs(part.lead) for part in found.parts) or 1.0
         rows = [
-            [part.layer, _bar(part.lead / largest), f"{part.label:+.3f}", f"{part.lead:+.3f}"]
+            [part.layer, _bar(part.lead / largest), signed(part.label, 3), signed(part.lead, 3)]
             for part in found.parts
         ]
-        rows.append(["all together", "", f"{found.score:+.3f}", f"{found.lead:+.3f}"])
+        rows.append(["all together", "", signed(found.score, 3), signed(found.lead, 3)])
         headings = ["layer", "what separates the two", f"for {found.label}", f"lead over {found.second}"]
         console.table(headings, rows, texts=2)
+    elif found.second is not None:
+        console.say("The scores of this model are not sums over layers: what each of them says is not known.")
     console.say(found.summary)
 
 

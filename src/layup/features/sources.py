@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
-
 from torch import Tensor
 
 from layup.algebra import Floats

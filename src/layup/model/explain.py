@@ -7,8 +7,8 @@ the class means, what layer l says for class y is
     p_{l,y} = (x_l − x̄_l) · W_{l,y} − (the same, averaged over all classes),
 
 how much more it speaks for this class than for the average one, in this photo more than in the average one.
-What the average photo would get, x̄ · W_y + offset_y, less its mean over the classes, is a part as well: mostly
-next to nothing. All parts add up to s_y − (the mean of all scores), so that no part of a score is left out.
+What the average photo would get, x̄ · W_y + offset_y, less its mean over the classes, is a part too, mostly
+next to nothing. All parts add up to s_y − (the mean of all scores): none is left out.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from layup.algebra import Floats, SumsClassifier
 from layup.backbones import Backbone
 from layup.errors import BadImageError
 from layup.features import FeatureSource
+from layup.formats import signed
 from layup.images import ImageSource, open_image
 from layup.model.occlusion import Heat, occlusion
 
@@ -53,9 +54,9 @@ class Explanation:
     """Why a photo gets its label, and not the next one.
 
     label, second: the class with the highest score, and the next; None if the model knows only one.
-    score, second_score: their scores, less the mean score of all classes.
+    score, second_score: their scores, less the mean score of all classes; the same if there is only one.
     parts: what each layer says, shallow to deep, and what the average photo gets: they add up to the scores.
-        None if the scores are not linear, as those of nearest means.
+        None if the scores are not linear, as those of nearest means, or if there is no next class.
     heat: where in the photo it is; None if it was not asked for, or if there is no next class.
     """
 
@@ -80,12 +81,14 @@ class Explanation:
         "'cat' is 0.75 ahead of 'dog'. The largest part of this comes from layer deep (+0.75)."
         """
         if self.second is None:
-            return f"{self.label!r} is the only class that this model knows: there is none to compare it with."
+            return (
+                f"{self.label!r} is the only class that this model knows: there is none to compare it with."
+            )
         said = [f"{self.label!r} is {self.lead:.2f} ahead of {self.second!r}."]
         if self.parts is not None:
             most = max(self.parts, key=lambda part: part.lead)
             source = f"layer {most.layer}" if most.layer != AVERAGE else "what any photo gets"
-            said.append(f"The largest part of this comes from {source} ({most.lead:+.2f}).")
+            said.append(f"The largest part of this comes from {source} ({signed(most.lead, 2)}).")
         if self.heat is not None:
             said.append(self._costliest(self.heat))
         return " ".join(said)
@@ -102,8 +105,8 @@ class Explanation:
             "label": self.label,
             "second": self.second,
             "score": self.score,
-            "second_score": self.second_score,
-            "lead": self.lead,
+            "second_score": None if self.second is None else self.second_score,
+            "lead": None if self.second is None else self.lead,
             "parts": None if self.parts is None else [part.to_dict() for part in self.parts],
             "heat": None if self.heat is None else self.heat.to_dict(),
             "summary": self.summary,
@@ -138,10 +141,8 @@ def explain(
         photo, preprocessing = open_image(image), backbone.preprocessing
         seen = occlusion(preprocessing.transform(photo), lead, preprocessing.region(photo), progress)
     score, second_score = (scores - scores.mean())[[best, second]].tolist()
-    parts = _parts(classifier, found.rows[0].astype(np.float64), best, second)
-    return Explanation(
-        labels[best], labels[second] if others else None, score, second_score, parts, seen
-    )
+    parts = _parts(classifier, found.rows[0].astype(np.float64), best, second) if others else None
+    return Explanation(labels[best], labels[second] if others else None, score, second_score, parts, seen)
 
 
 def _parts(classifier: SumsClassifier, x: Floats, best: int, second: int) -> tuple[Part, ...] | None:

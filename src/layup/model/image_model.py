@@ -316,8 +316,8 @@ class ImageModel:
         The heat map costs 64 passes through the network; `heat=False` leaves it out.
         """
         self._require_able_to_predict()
-        options = {"heat": heat, "progress": self.reading.get("progress")}
-        return explain(self.classifier_, self.extractor_, self.backbone_, image, **options)
+        network, show = self.backbone_, self.reading.get("progress")
+        return explain(self.classifier_, self.extractor_, network, image, heat=heat, progress=show)
 
     @property
     def classes_(self) -> list[str]:

@@ -1,7 +1,8 @@
 """Numbers → pictures. Matplotlib is imported when the first one is drawn.
 
-`runs` draws what was learned, `confusion` and `contact_sheet` what is wrong, `explanation` why a photo gets its
-label, `speed` what was timed; `canvas` is what they share, also with the figures of the paper (`layup.reproduction.drawings`).
+`runs` draws what was learned, `confusion` and `contact_sheet` what is wrong, `explanation` why a photo gets
+its label, `speed` what was timed; `canvas` is what they share, also with the figures of the paper
+(`layup.reproduction.drawings`).
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from PIL import Image
 
 from layup.algebra import Floats
 from layup.benchmark.plots.canvas import INK, SAFE_COLOURS, SMALL, TEXT, bare, blank, cut, save, wrapped
+from layup.formats import signed
 from layup.images import ImageSource, open_image
 from layup.model import Explanation, Heat, Part
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 SECOND, LABEL = SAFE_COLOURS[:2]
 """The colours of the next class, and of the label: warm is what speaks for it."""
+EDGE, DASHES = SAFE_COLOURS[5], (0, (4, 3))
+"""How the edge of what the network sees is drawn."""
 WIDE = 3.4
 """Inches of a panel."""
 LAYER = 0.34
@@ -45,14 +48,13 @@ def explanation(path: str | Path, image: ImageSource, found: Explanation) -> Non
     True
     """
     photo = open_image(image)
-    compared = found.second is not None
-    panels = 1 + (found.heat is not None) + (compared and found.parts is not None)
+    panels = 1 + (found.heat is not None) + (found.parts is not None)
     figure = blank(WIDE * max(panels, 2), _height(photo, found))
     columns = iter(figure.subplots(1, panels, squeeze=False)[0])
     _draw_photo(next(columns), photo, "The photo")
     if found.heat is not None:
         _draw_heat(next(columns), photo, found.heat)
-    if compared and found.parts is not None:
+    if found.parts is not None:
         _draw_parts(next(columns), found.parts)
     _write(figure, found)
     save(figure, path, around=AROUND)
@@ -78,15 +80,16 @@ def _draw_photo(axes: Axes, photo: Image.Image, title: str, *, grey: bool = Fals
 
 def _draw_heat(axes: Axes, photo: Image.Image, heat: Heat) -> None:
     """Draw the heat map over the photo; what the network does not see has no colour."""
-    _draw_photo(axes, photo, "Where it is", grey=True)
+    _draw_photo(axes, photo, "Where in the photo", grey=True)
     left, top, right, bottom = heat.region
     drops = replace(heat, region=(0, 0, FINE, FINE)).over(FINE, FINE)
     axes.imshow(_tinted(drops), extent=(left, right, bottom, top), interpolation="bilinear")
     axes.plot(
         *zip((left, top), (right, top), (right, bottom), (left, bottom), (left, top), strict=True),
-        color="white",
-        linewidth=1.2,
-        linestyle=(0, (4, 3)),
+        color=EDGE,
+        linewidth=1.5,
+        linestyle=DASHES,
+        clip_on=False,
     )
     axes.set(xlim=(0, photo.width), ylim=(photo.height, 0))
 
@@ -116,29 +119,40 @@ def _draw_parts(axes: Axes, parts: tuple[Part, ...]) -> None:
     axes.grid(axis="x", alpha=0.25)
     axes.set_axisbelow(True)
     for row, part in zip(rows, parts, strict=True):
-        lead = f"{part.lead:+.2f}".replace("-", "−")
-        axes.annotate(
-            lead, (1.03, row), xycoords=("axes fraction", "data"), va="center", fontsize=SMALL, color=INK
-        )
-    axes.annotate(
-        "lead", (1.03, 1.0), xycoords="axes fraction", va="bottom", fontsize=SMALL, color=INK, weight="bold"
-    )
+        _beside(axes, signed(part.lead, 2), row)
+    _beside(axes, "lead", -0.8)
     axes.set_xlabel("part of the score; 0 is the average class", fontsize=SMALL, color=INK)
-    _entitle(axes, "What each layer says")
+    _entitle(axes, "What each layer says, shallow to deep")
+
+
+def _beside(axes: Axes, text: str, row: float) -> None:
+    """Write a text at the right of the bars."""
+    axes.annotate(
+        text, (1.03, row), xycoords=("axes fraction", "data"), va="center", fontsize=SMALL, color=INK
+    )
 
 
 def _write(figure: Figure, found: Explanation) -> None:
     """Write the summary above, and what the colours mean below."""
+    from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
     title = wrapped(found.summary, figure.get_figwidth(), 14)
     figure.suptitle(title, x=0.01, ha="left", color=INK, fontsize=TEXT + 1, parse_math=False)
     if found.second is None:
         return
-    keys = [Patch(color=LABEL), Patch(color=SECOND)]
-    names = [f"speaks for {cut(found.label)}", f"speaks for {cut(found.second)}"]
+    keys = {f"speaks for {cut(found.label)}": Patch(color=LABEL)}
+    keys[f"speaks for {cut(found.second)}"] = Patch(color=SECOND)
+    if found.heat is not None:
+        keys["what the network sees"] = Line2D([], [], color=EDGE, linestyle=DASHES)
     legend = figure.legend(
-        keys, names, loc="outside lower center", ncols=2, frameon=False, fontsize=TEXT, labelcolor=INK
+        list(keys.values()),
+        list(keys),
+        loc="outside lower center",
+        ncols=3,
+        frameon=False,
+        fontsize=TEXT,
+        labelcolor=INK,
     )
     for text in legend.get_texts():
         text.set_parse_math(False)
