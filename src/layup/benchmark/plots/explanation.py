@@ -33,6 +33,8 @@ FINE = 200
 """Numbers along each side of the heat map."""
 STRONGEST = 0.8
 """How much of the photo the strongest colour covers."""
+FAINT = 0.25
+"""Where no part of the photo changes more than this share of the lead, all colours are faint."""
 AROUND = 0.15
 """Inches around all that is drawn."""
 
@@ -53,7 +55,7 @@ def explanation(path: str | Path, image: ImageSource, found: Explanation) -> Non
     columns = iter(figure.subplots(1, panels, squeeze=False)[0])
     _draw_photo(next(columns), photo, "The photo")
     if found.heat is not None:
-        _draw_heat(next(columns), photo, found.heat)
+        _draw_heat(next(columns), photo, found.heat, found.lead)
     if found.parts is not None:
         _draw_parts(next(columns), found.parts)
     _write(figure, found)
@@ -78,27 +80,24 @@ def _draw_photo(axes: Axes, photo: Image.Image, title: str, *, grey: bool = Fals
     _entitle(axes, title)
 
 
-def _draw_heat(axes: Axes, photo: Image.Image, heat: Heat) -> None:
+def _draw_heat(axes: Axes, photo: Image.Image, heat: Heat, lead: float) -> None:
     """Draw the heat map over the photo; what the network does not see has no colour."""
     _draw_photo(axes, photo, "Where in the photo", grey=True)
     left, top, right, bottom = heat.region
     drops = replace(heat, region=(0, 0, FINE, FINE)).over(FINE, FINE)
-    axes.imshow(_tinted(drops), extent=(left, right, bottom, top), interpolation="bilinear")
-    axes.plot(
-        *zip((left, top), (right, top), (right, bottom), (left, bottom), (left, top), strict=True),
-        color=EDGE,
-        linewidth=1.5,
-        linestyle=DASHES,
-        clip_on=False,
-    )
+    axes.imshow(_tinted(drops, FAINT * lead), extent=(left, right, bottom, top), interpolation="bilinear")
+    x, y = np.clip([left, right], 0, photo.width), np.clip([top, bottom], 0, photo.height)
+    edge = {"color": EDGE, "linewidth": 1.5, "linestyle": DASHES, "clip_on": False}
+    axes.plot(x[[0, 1, 1, 0, 0]], y[[0, 0, 1, 1, 0]], **edge)
     axes.set(xlim=(0, photo.width), ylim=(photo.height, 0))
+    axes.set_xlabel("strong colours: covered, the lead changes most", fontsize=SMALL, color=INK)
 
 
-def _tinted(drops: Floats) -> Floats:
-    """The colour of each number, the more opaque the further from zero."""
+def _tinted(drops: Floats, least: float) -> Floats:
+    """The colour of each number, the more opaque the further from zero; the scale is at least so long."""
     from matplotlib.colors import to_rgb
 
-    strength = np.abs(drops) / (np.abs(drops).max() or 1.0)
+    strength = np.abs(drops) / (max(np.abs(drops).max(), least) or 1.0)
     colours = np.where(drops[..., None] > 0, to_rgb(LABEL), to_rgb(SECOND))
     return np.concatenate([colours, STRONGEST * strength[..., None]], axis=2)
 
@@ -122,7 +121,7 @@ def _draw_parts(axes: Axes, parts: tuple[Part, ...]) -> None:
         _beside(axes, signed(part.lead, 2), row)
     _beside(axes, "lead", -0.8)
     axes.set_xlabel("part of the score; 0 is the average class", fontsize=SMALL, color=INK)
-    _entitle(axes, "What each layer says, shallow to deep")
+    _entitle(axes, "What each layer says")
 
 
 def _beside(axes: Axes, text: str, row: float) -> None:
