@@ -52,6 +52,7 @@ def explanation(path: str | Path, image: ImageSource, found: Explanation) -> Non
     photo = open_image(image)
     panels = 1 + (found.heat is not None) + (found.parts is not None)
     figure = blank(WIDE * max(panels, 2), _height(photo, found))
+    figure.set_layout_engine("constrained", w_pad=0.08, h_pad=0.12)  # a little below the summary
     columns = iter(figure.subplots(1, panels, squeeze=False)[0])
     _draw_photo(next(columns), photo, "The photo")
     if found.heat is not None:
@@ -74,7 +75,7 @@ def _draw_photo(axes: Axes, photo: Image.Image, title: str, *, grey: bool = Fals
     shown.thumbnail((SHARPEST, SHARPEST))
     extent = (0, photo.width, photo.height, 0)
     axes.imshow(np.asarray(shown), cmap="gray", vmin=0, vmax=255, extent=extent)
-    axes.set(xticks=[], yticks=[])
+    axes.set(xticks=[], yticks=[], anchor="N")  # all titles at one height
     for side in axes.spines.values():
         side.set_visible(False)
     _entitle(axes, title)
