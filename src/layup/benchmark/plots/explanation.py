@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from PIL import Image
 
-from layup.algebra import Floats
 from layup.benchmark.plots.canvas import INK, SAFE_COLOURS, SMALL, TEXT, bare, blank, cut, save, wrapped
 from layup.formats import signed
 from layup.images import ImageSource, open_image
-from layup.model import Explanation, Heat, Part
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from layup.algebra import Floats
+    from layup.model import Explanation, Heat, Part
 
 SECOND, LABEL = SAFE_COLOURS[:2]
 """The colours of the next class, and of the label: warm is what speaks for it."""
@@ -43,6 +45,7 @@ def explanation(path: str | Path, image: ImageSource, found: Explanation) -> Non
     """Draw an explanation: warm colours speak for the label, cold ones for the next class.
 
     >>> import tempfile
+    >>> from layup.model import Explanation, Part
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     one = Explanation("cat", "dog", 0.5, -0.5, (Part("deep", 0.5, -0.5),), None)
     ...     explanation(f"{folder}/why.png", Image.new("RGB", (64, 48), "grey"), one)
@@ -88,7 +91,7 @@ def _draw_heat(axes: Axes, photo: Image.Image, heat: Heat, lead: float) -> None:
     drops = replace(heat, region=(0, 0, FINE, FINE)).over(FINE, FINE)
     axes.imshow(_tinted(drops, FAINT * lead), extent=(left, right, bottom, top), interpolation="bilinear")
     x, y = np.clip([left, right], 0, photo.width), np.clip([top, bottom], 0, photo.height)
-    edge = {"color": EDGE, "linewidth": 1.5, "linestyle": DASHES, "clip_on": False}
+    edge: dict[str, Any] = {"color": EDGE, "linewidth": 1.5, "linestyle": DASHES, "clip_on": False}
     axes.plot(x[[0, 1, 1, 0, 0]], y[[0, 0, 1, 1, 0]], **edge)
     axes.set(xlim=(0, photo.width), ylim=(photo.height, 0))
     axes.set_xlabel("strong colours: covered, the lead changes most", fontsize=SMALL, color=INK)
@@ -118,7 +121,7 @@ def _draw_parts(axes: Axes, parts: tuple[Part, ...]) -> None:
     axes.locator_params(axis="x", nbins=5)
     axes.grid(axis="x", alpha=0.25)
     axes.set_axisbelow(True)
-    for row, part in zip(rows, parts, strict=True):
+    for row, part in enumerate(parts):
         _beside(axes, signed(part.lead, 2), row)
     _beside(axes, "lead", -0.8)
     axes.set_xlabel("part of the score; 0 is the average class", fontsize=SMALL, color=INK)
@@ -141,7 +144,7 @@ def _write(figure: Figure, found: Explanation) -> None:
     figure.suptitle(title, x=0.01, ha="left", color=INK, fontsize=TEXT + 1, parse_math=False)
     if found.second is None:
         return
-    keys = {f"speaks for {cut(found.label)}": Patch(color=LABEL)}
+    keys: dict[str, Artist] = {f"speaks for {cut(found.label)}": Patch(color=LABEL)}
     keys[f"speaks for {cut(found.second)}"] = Patch(color=SECOND)
     if found.heat is not None:
         keys["what the network sees"] = Line2D([], [], color=EDGE, linestyle=DASHES)
