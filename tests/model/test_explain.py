@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from torch import nn
 
-from layup import LayNMC, LayUP, NoCache, Preprocessing
-from layup.algebra import AutoClassifier, DiscriminantClassifier, GramStatistics, RidgeClassifier
+from layup import Backbone, LayNMC, LayUP, NoCache, Preprocessing
+from layup.algebra import AutoClassifier, DiscriminantClassifier, RidgeClassifier
 from layup.backbones import load_backbone
 from layup.errors import BadImageError, InputError
-from layup.features import Extractor, JoinedRows, ProjectedRows
+from layup.features import Extractor, JoinedRows, LastLayers, ProjectedRows
 from layup.model import Explanation, Heat, ImageModel, Part
 from layup.model.explain import AVERAGE
 from layup.model.occlusion import SIDE, STEPS, occlusion
@@ -67,32 +68,40 @@ def test_parts_are_those_of_a_slow_sum(model):
         assert part.label == pytest.approx(said[best] - sum(said) / 3, abs=1e-6)
 
 
-def test_the_layer_that_tells_classes_apart_gets_the_credit():
-    """Only `deep` differs between the classes; in `shallow`, photos differ, whatever their class."""
-    rng = np.random.default_rng(0)
-    sums = GramStatistics({"shallow": 3, "deep": 3})
-    deep = np.repeat(np.eye(3), 40, axis=0) + 0.05 * rng.standard_normal((120, 3))
-    rows = np.hstack([5 + rng.standard_normal((120, 3)), deep])
-    sums.update(rows, np.repeat(["a", "b", "c"], 40))
-    for classifier in (AutoClassifier(), RidgeClassifier(1.0), DiscriminantClassifier(0.01)):
-        classifier.adopt(sums.copy())
-        found = explained_row(classifier, rows[50])
-        parts = {part.layer: part.lead for part in found.parts}
-        assert found.label == "b"
-        assert parts["deep"] > 0.8 * found.lead
-        assert abs(parts["shallow"]) < 0.2 * found.lead
-        assert abs(parts[AVERAGE]) < 0.05 * found.lead
+class RedAndBlue(nn.Module):
+    """Two layers, none of which sees what the other does: how red a picture is, and how blue."""
+
+    def __init__(self):
+        super().__init__()
+        self.red, self.blue = nn.Conv2d(3, 1, 1, bias=False), nn.Conv2d(3, 1, 1, bias=False)
+        for layer, channel in ((self.red, 0), (self.blue, 2)):
+            layer.weight.data = torch.eye(3)[channel].reshape(1, 3, 1, 1)
+
+    def forward(self, x):
+        return torch.cat([self.red(x), self.blue(x)], dim=1)
 
 
-def explained_row(classifier, row):
-    """The explanation of features, without a network."""
-    from layup.model.explain import explain
+def coloured(red, blue):
+    return np.full((8, 8, 3), (red, 128, blue), np.uint8)
 
-    class Row:
-        def extract(self, *_):
-            return type("Found", (), {"rows": row[None].astype(np.float32), "bad": []})
 
-    return explain(classifier, Row(), None, None, heat=False)
+@pytest.mark.parametrize(
+    "classifier", [*CLASSIFIERS, DiscriminantClassifier(0.1)], ids=lambda each: each.kind
+)
+def test_the_layer_that_tells_classes_apart_gets_the_credit(classifier):
+    """Photos of both classes are red to any degree; only one class is blue."""
+    preprocessing = Preprocessing((8, 8), (8, 8), "squash")
+    network = Backbone.from_module(RedAndBlue(), ["red", "blue"], preprocessing)
+    model = ImageModel(LastLayers(2), classifier, backbone=network, cache=False)
+    reds = range(0, 256, 8)
+    for label, blue in (("sea", 200), ("sand", 50)):
+        model.learn([coloured(red, blue + red // 64) for red in reds], [label] * len(reds))
+    for red in (20, 230):
+        found = model.explain(coloured(red, 190), heat=False)
+        leads = {part.layer: part.lead for part in found.parts}
+        assert found.label == "sea"
+        assert leads["blue"] > 0.9 * found.lead
+        assert abs(leads["red"]) < 0.1 * found.lead
 
 
 SQUARES = {"upper left": (0, 0), "upper right": (0, 64), "lower left": (64, 0), "lower right": (64, 64)}
