@@ -111,6 +111,7 @@ def run_by(*arguments: str, cwd: Path) -> tuple[int, str, set[str]]:
         # These look into a model file, or at numbers, with NumPy.
         ("learn photos --to new.layup --lam much", "Unknown rule for λ 'much'"),
         ("predict m.layup nothing.png", "There is no file or folder 'nothing.png'"),
+        ("explain m.layup nothing.png", "There is no file or folder 'nothing.png'"),
         ("evaluate m.layup nowhere", "There is no folder 'nowhere'"),
         ("evaluate nothing.layup photos", "Cannot read 'nothing.layup'"),
         ("info m.layup --json", '"fingerprint"'),

@@ -180,11 +180,20 @@ def floored_percent(share: float | None) -> str:
     return DASH if share is None else f"{int(10_000 * share) / 100:g} %"
 
 
+def signed(value: float, digits: int = 1) -> str:
+    """A number with its sign; none if it is rounded to zero.
+
+    >>> signed(0.25, 2), signed(-3.01), signed(-0.001, 2)
+    ('+0.25', '−3.0', '0.00')
+    """
+    rounded = round(value, digits)
+    return f"{rounded:+.{digits}f}".replace("-", "−") if rounded else f"{0:.{digits}f}"
+
+
 def points(difference: float, digits: int = 1) -> str:
     """A difference of shares in points, with its sign.
 
     >>> points(0.012), points(-0.0301), points(-0.0001)
     ('+1.2', '−3.0', '0.0')
     """
-    rounded = round(100 * difference, digits)
-    return f"{rounded:+.{digits}f}".replace("-", "−") if rounded else f"{0:.{digits}f}"
+    return signed(100 * difference, digits)

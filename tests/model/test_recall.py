@@ -34,6 +34,9 @@ class Cached(FeatureSource):
     def stream(self, images: Sequence[Any], title: str = "") -> Iterator[Extraction]:
         raise NotImplementedError
 
+    def rows_of(self, pixels: Any) -> Any:
+        raise NotImplementedError
+
     def recall(self, digests: Sequence[bytes]) -> dict[bytes, Any]:
         return self.cache.get_many("net", digests)
 

@@ -32,6 +32,9 @@ class Numbers(FeatureSource):
                 0,
             )
 
+    def rows_of(self, pixels: Any) -> Any:
+        raise NotImplementedError
+
     def recall(self, digests: Sequence[bytes]) -> dict[bytes, Any]:
         raise NotImplementedError
 

@@ -272,6 +272,10 @@ class AutoClassifier(SumsClassifier):
         """Every sample, of those that were learned, as all the others see it: exact leave-one-out."""
         return judged(self.statistics_, x, labels, self.votes.left_out)
 
+    def linear(self) -> tuple[Floats, Floats]:
+        """The weights of both votes together, and what is added to the scores."""
+        return self.votes.weights_and_offsets
+
     def _score(self, x: Floats) -> Floats:
-        weights, offsets = self.votes.weights_and_offsets
+        weights, offsets = self.linear()
         return x @ weights + offsets

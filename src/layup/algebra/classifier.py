@@ -178,6 +178,10 @@ class SumsClassifier(Estimator):
         """How like anything learned each row is; None if it cannot be told."""
         return None
 
+    def linear(self) -> tuple[Floats, Floats] | None:
+        """W (d × C) and what is added, C, if the scores of x are x W and that; None if they are not."""
+        return None
+
     def _go_on_from(self, other: Self) -> None:
         self.adopt(other.statistics_)
 
@@ -417,6 +421,11 @@ class RidgeClassifier(LambdaClassifier):
 
         return judged(sums, x, labels, left_out)
 
+    def linear(self) -> tuple[Floats, Floats]:
+        """W, and nothing that is added. Costs a solve, also where a recursion predicts without one."""
+        weights = self.solution_.weights
+        return weights, np.zeros(weights.shape[1])
+
     def adopt_merged(self, statistics: GramStatistics, other: Self) -> None:
         """Continue from sums that include another's. Of two searched λ, that of more samples is kept."""
         searched = [(one.statistics_.total, one.lambda_) for one in (self, other) if one.needs_samples]
@@ -581,8 +590,12 @@ class DiscriminantClassifier(SumsClassifier):
         """Refuse what is not a λ."""
         require_number(self.lam)
 
+    def linear(self) -> tuple[Floats, Floats]:
+        """Σ⁻¹ μ, and the terms that do not depend on Φ."""
+        return self.solution_.weights_and_offsets
+
     def _score(self, x: Floats) -> Floats:
-        weights, offsets = self.solution_.weights_and_offsets
+        weights, offsets = self.linear()
         return x @ weights + offsets
 
 

@@ -120,6 +120,20 @@ class Preprocessing:
         mean, std = (torch.tensor(values, dtype=torch.float32) for values in (self.mean, self.std))
         return pixels.sub_(mean[:, None, None]).div_(std[:, None, None])
 
+    def region(self, image: Image.Image) -> tuple[float, float, float, float]:
+        """The part of an image that the network sees: left, top, right and bottom, in pixels of the image.
+
+        It reaches beyond the image where that is padded.
+
+        >>> Preprocessing(size=(32, 32), resize=(32, 32)).region(Image.new("RGB", (128, 64)))
+        (32.0, 0.0, 96.0, 64.0)
+        """
+        resized = self._resized(image)
+        height, width = self.size
+        left, top = (_beginning(has, seen) for has, seen in zip(resized, (width, height), strict=True))
+        across, down = image.width / resized[0], image.height / resized[1]
+        return across * left, down * top, across * (left + width), down * (top + height)
+
     def _resized(self, image: Image.Image) -> tuple[int, int]:
         """The width and height of the image before its centre is taken."""
         height, width = self.resize
@@ -171,10 +185,15 @@ class Preprocessing:
 def _centre(image: Image.Image, size: tuple[int, int], around: tuple[int, int, int]) -> Image.Image:
     """The centre of this (height, width); what is missing at the sides gets the colour `around`."""
     height, width = size
-    wide, high = max(image.width, width), max(image.height, height)
-    if (wide, high) != image.size:
-        canvas = Image.new("RGB", (wide, high), around)
-        canvas.paste(image, ((wide - image.width) // 2, (high - image.height) // 2))
-        image = canvas
-    left, top = round((wide - width) / 2), round((high - height) / 2)
-    return image.crop((left, top, left + width, top + height))
+    centre = Image.new("RGB", (width, height), around)
+    centre.paste(image, (-_beginning(image.width, width), -_beginning(image.height, height)))
+    return centre
+
+
+def _beginning(has: int, seen: int) -> int:
+    """Where the centre of `seen` pixels begins along a side: before its first, if it has fewer.
+
+    >>> _beginning(36, 32), _beginning(32, 36)
+    (2, -2)
+    """
+    return round((has - seen) / 2) if has >= seen else -((seen - has) // 2)

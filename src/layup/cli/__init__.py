@@ -4,6 +4,7 @@ from layup.cli import (  # noqa: F401, I001 (their commands enter themselves, in
     learn,
     predict,
     evaluate,
+    explain,
     sync,
     forget,
     undo,

@@ -14,6 +14,7 @@ from typing import TypeAlias
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from layup import memory
 from layup.backbones import BATCH, Backbone
@@ -74,6 +75,10 @@ class FeatureSource(ABC):
         return Extraction.joined(self.stream(images, title), self.width)
 
     @abstractmethod
+    def rows_of(self, pixels: Tensor) -> Rows:
+        """The rows of a batch of preprocessed images (B, 3, height, width), past the cache."""
+
+    @abstractmethod
     def recall(self, digests: Sequence[bytes]) -> dict[bytes, Rows]:
         """The rows of images that are no longer at hand, as far as the cache has them, by digest."""
 
@@ -124,10 +129,20 @@ class Extractor(FeatureSource):
                 yield self._computed(read)
                 bar.advance(task, len(read.kept) + len(read.bad))
 
+    def rows_of(self, pixels: Tensor) -> Rows:
+        """The rows of preprocessed images."""
+        return self._read(pixels)[:, self._columns]
+
     def recall(self, digests: Sequence[bytes]) -> dict[bytes, Rows]:
         """The rows that the cache has."""
         found = self.cache.get_many(self.backbone.features_key, digests)
         return {digest: row[self._columns] for digest, row in found.items() if len(row) == self._full_width}
+
+    def _read(self, pixels: Tensor) -> Rows:
+        """All layers and the embedding, side by side."""
+        seen = self.backbone(pixels)
+        rows: Rows = torch.cat([*seen.layers, seen.embedding], dim=1).cpu().numpy()
+        return rows
 
     def _computed(self, read: _Read) -> Extraction:
         """Send what the cache did not have through the network."""
@@ -136,8 +151,7 @@ class Extractor(FeatureSource):
             rows[row_number] = row
         missing = [row_number for row_number in range(len(read.kept)) if row_number not in read.cached]
         if read.pixels is not None:
-            seen = self.backbone(torch.from_numpy(read.pixels))
-            rows[missing] = torch.cat([*seen.layers, seen.embedding], dim=1).cpu().numpy()
+            rows[missing] = self._read(torch.from_numpy(read.pixels))
         finite = np.asarray(np.isfinite(rows).all(axis=1))
         if stored := [row_number for row_number in missing if finite[row_number]]:
             self.cache.put_many(

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
+from torch import Tensor
 
 from layup.algebra import Floats
 from layup.features.extract import Extraction, FeatureSource, Rows
@@ -55,6 +56,10 @@ class ProjectedRows(FeatureSource):
         for part in self.source.stream(images, title):
             yield replace(part, rows=self.project(part.rows))
 
+    def rows_of(self, pixels: Tensor) -> Rows:
+        """The projected rows of preprocessed images."""
+        return self.project(self.source.rows_of(pixels))
+
     def recall(self, digests: Sequence[bytes]) -> dict[bytes, Rows]:
         """The projected rows of what the cache has."""
         found = self.source.recall(digests)
@@ -96,6 +101,10 @@ class JoinedRows(FeatureSource):
         streams = [source.stream(images, f"{title} ({name})") for name, source in self.sources.items()]
         for parts in zip(*streams, strict=True):
             yield _side_by_side(parts)
+
+    def rows_of(self, pixels: Tensor) -> Rows:
+        """The rows of images that are preprocessed as all sources want them."""
+        return np.concatenate([source.rows_of(pixels) for source in self.sources.values()], axis=1)
 
     def recall(self, digests: Sequence[bytes]) -> dict[bytes, Rows]:
         """The rows of what the cache has for all sources."""

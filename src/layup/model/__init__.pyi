@@ -1,3 +1,4 @@
+from .explain import Explanation as Explanation, Part as Part
 from .file import read_model as read_model
 from .glance import all_known as all_known
 from .image_model import ImageModel as ImageModel
@@ -5,6 +6,7 @@ from .kind import require_model as require_model
 from .known import KnownPhotos as KnownPhotos
 from .log import Entry as Entry, last_expected as last_expected
 from .named import NMC as NMC, LayNMC as LayNMC, LayUP as LayUP, load as load
+from .occlusion import Heat as Heat
 from .plan import Conflict as Conflict
 from .reports import (
     BatchReport as BatchReport,

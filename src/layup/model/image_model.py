@@ -37,6 +37,7 @@ from layup.images import ImageSource
 from layup.memory import Forecast
 from layup.model.change import Change
 from layup.model.estimate import estimate
+from layup.model.explain import Explanation, explain
 from layup.model.file import read_model, write_model
 from layup.model.forecast import forecast_batch
 from layup.model.forgetting import forget_class, forget_photos, undo_batch
@@ -303,11 +304,7 @@ class ImageModel:
         the model knows. Both are only as good as the photos that `expect` has judged; a model that never did
         that has a confidence by rule of thumb.
         """
-        if not self.classes_:
-            raise InputError("This model knows no class. Teach it with `learn` first.")
-        if not self.classifier_.ready:
-            width = self.classifier_.solved_width(list(self.statistics_.layers.values()))
-            memory.require(forecast_solving(self.statistics_, width, len(self.classes_)), "Predicting")
+        self._require_able_to_predict()
         calibration = self.knowledge.calibration
         found = Predictions(
             self.classes_,
@@ -329,6 +326,16 @@ class ImageModel:
                     known.append(more)
         familiarity = np.concatenate(known) if tells else None
         return replace(found, scores=np.concatenate(scores), familiarity=familiarity)
+
+    @in_turn
+    def explain(self, image: ImageSource, *, heat: bool = True) -> Explanation:
+        """Why an image gets its label: what each layer says, and where in the image; see `Explanation`.
+
+        The heat map costs 64 passes through the network; `heat=False` leaves it out.
+        """
+        self._require_able_to_predict()
+        network, show = self.backbone_, self.reading.get("progress")
+        return explain(self.classifier_, self.extractor_, network, image, heat=heat, progress=show)
 
     @property
     def classes_(self) -> list[str]:
@@ -474,6 +481,14 @@ class ImageModel:
     def _resolved_features(self) -> FeatureSpec:
         """The features as a file has them."""
         return self.features if self.network.origin is not None else self.features.resolved(self.backbone_)
+
+    def _require_able_to_predict(self) -> None:
+        """Refuse a model that knows nothing, and what does not fit, before an image is read."""
+        if not self.classes_:
+            raise InputError("This model knows no class. Teach it with `learn` first.")
+        if not self.classifier_.ready:
+            width = self.classifier_.solved_width(list(self.statistics_.layers.values()))
+            memory.require(forecast_solving(self.statistics_, width, len(self.classes_)), "Predicting")
 
     def _require_room(self, images: Sequence[ImageSource], labels: Sequence[str]) -> None:
         """Refuse an empty batch, impossible settings, and what does not fit, before an image is read."""

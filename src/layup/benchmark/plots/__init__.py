@@ -1,7 +1,8 @@
 """Numbers → pictures. Matplotlib is imported when the first one is drawn.
 
-`runs` draws what was learned, `confusion` and `contact_sheet` what is wrong, `speed` what was timed; `canvas`
-is what they share, also with the figures of the paper (`layup.reproduction.drawings`).
+`runs` draws what was learned, `confusion` and `contact_sheet` what is wrong, `explanation` why a photo gets
+its label, `speed` what was timed; `canvas` is what they share, also with the figures of the paper
+(`layup.reproduction.drawings`).
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from layup.benchmark.plots.canvas import BETTER, INK, MARKERS, SAFE_COLOURS, WORSE, require_ending
 from layup.benchmark.plots.confusion import confusion_matrix
 from layup.benchmark.plots.contact_sheet import WORST, contact_sheet
+from layup.benchmark.plots.explanation import explanation
 from layup.benchmark.plots.runs import (
     curves,
     first_session,
@@ -30,6 +32,7 @@ __all__ = [
     "confusion_matrix",
     "contact_sheet",
     "curves",
+    "explanation",
     "first_session",
     "growth",
     "lines",
