@@ -4,6 +4,8 @@ from layup.cli import (  # noqa: F401, I001 (their commands enter themselves, in
     learn,
     predict,
     evaluate,
+    audit,
+    suggest,
     sync,
     forget,
     undo,
