@@ -1,13 +1,14 @@
 """Which samples to label next: those that make the classifier surer of all the others.
 
-With ψ(x) the whitened samples of a pool (`Whitening`), K = ΨΨᵀ holds how uncertain a ridge classifier is: K_ii = h_i
-is the leverage of sample i, its variance up to a factor. With the label of sample j, whatever it is, K becomes
+With ψ(x) the whitened samples of a pool (`Whitening`), K = ΨΨᵀ holds how uncertain a ridge classifier is of
+them: K_ii = h_i, the leverage, is the variance of sample i up to a factor. With the label of sample j,
+whatever it is, K becomes
 
     K' = K − k kᵀ / (1 + h_j)        k = K e_j
 
-so the variance of all samples of the pool falls by q_j / (1 + h_j) with q = diag(K²): an outlier lowers only its
-own, one of many of a kind that of all of them. Samples are taken one after another, each the best after those
-before it. h and q follow by rank-one updates; K itself is never made:
+so the variance of all samples of the pool falls by q_j / (1 + h_j) with q = diag(K²): an outlier lowers only
+its own, one of many of a kind that of all of them. Samples are taken one after another, each the best after
+those before it. h and q follow by rank-one updates; K itself is never made:
 
     v = k / √(1 + h_j)      h' = h − v²      q' = q − 2 v (K v) + v² ‖v‖²
 """

@@ -1,8 +1,9 @@
 """Which samples are nearly the same: much nearer to each other than to the samples around them.
 
-How alike two samples are is the cosine of their distances from the mean. One limit does not fit all: a network may
-take all sketches for nearly the same, and tell two copies of a bird apart. So a sample's own surroundings are the
-measure: with c₁₀ the cosine with the tenth of its nearest samples, two samples are nearly the same if
+How alike two samples are is the cosine of their distances from the mean. One limit does not fit all: a
+network may take all sketches for nearly the same, and tell two copies of a bird apart. So a sample's own
+surroundings are the measure: with c₁₀ the cosine with the tenth of its nearest samples, two samples are
+nearly the same if
 
     1 − c ≤ (1 − c₁₀) · 0.3        for one of the two, within 0.8 ≤ c ≤ 0.995
 """
@@ -57,8 +58,8 @@ def limits(rows: Directions) -> Directions:
 def twins(rows: Directions, classes: NDArray[np.int64]) -> Twins:
     """Of each sample the nearest of its near-duplicates before it, in its own class and in others.
 
-    The most alike come first. Of many copies each is listed once or twice, not with all the others. Costs 2 n² d
-    operations, and holds two blocks of cosines.
+    The most alike come first. Of many copies each is listed once or twice, not with all the others. Costs
+    2 n² d operations, and holds a few blocks of cosines.
 
     >>> rows = directions(np.array([[1, 0], [0, 1], [1, 0.1], [-1, 0]]), np.zeros(2))
     >>> [pair[:2] for pair in twins(rows, np.array([0, 0, 1, 0]))]

@@ -32,7 +32,7 @@ def require_files(sheet: Path | None, move: Path | None) -> None:
 
 
 def mistakes(found: Audit, images: Sequence[ImageSource]) -> list[Mistake]:
-    """Suspects as a contact sheet shows them: the given label as the truth, the suggested as the prediction."""
+    """Suspects as a contact sheet shows them: the given label is the truth, the suggested the prediction."""
     from layup.benchmark import Mistake
 
     return [
@@ -80,8 +80,8 @@ def report(found: Audit, images: Sequence[ImageSource]) -> None:
     )
     if found.redundant:
         console.say(
-            f"{plural(len(found.redundant), 'photo')} that teach nothing: nearly the same as another of the same "
-            "class, and predicted right without them (--json lists them)."
+            f"Photos that teach nothing: {len(found.redundant):,}. Each is nearly the same as another of its "
+            "class, and predicted right without itself (--json lists them)."
         )
     if found.expected is not None:
         reports.expectation(found.expected.to_dict(), [])
@@ -113,8 +113,8 @@ def report_left_out(found: Audit, images: Sequence[ImageSource]) -> None:
         console.remark(f"Left out: {plural(found.unknown, 'photo')} that the model has not learned.")
     if found.alone:
         console.remark(
-            f"Not judged: {plural(found.alone, 'photo')} that {'is' if found.alone == 1 else 'are'} the only one "
-            "of its class."
+            f"Not judged, being the only one of its class: {plural(found.alone, 'photo')}. Without it there "
+            "is nothing to predict."
         )
     reports.known_as_others(found.conflicts, images, "not judged")
     console.report_bad(found.bad, images)

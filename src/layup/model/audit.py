@@ -1,8 +1,8 @@
 """An audit: every photo that a model has learned, judged by all the others.
 
-Each photo is predicted by the sums without it (exact leave-one-out, no photo is learned again), so a wrong label
-cannot speak for itself. What all the others say of a photo shows which labels are probably wrong, which photos
-are nearly the same, which of these teach nothing, and which classes need more photos.
+Each photo is predicted by the sums without it (exact leave-one-out, no photo is learned again), so a wrong
+label cannot speak for itself. What all the others say of a photo shows which labels are probably wrong, which
+photos are nearly the same, which of these teach nothing, and which classes need more photos.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import numpy as np
 
 from layup import memory
 from layup.algebra import (
-    Expected,
     Directions,
+    Expected,
     Floats,
     GramStatistics,
     HeldOut,
@@ -73,13 +73,13 @@ class Audit:
     """What all the others say of each photo; photos are named by their index among those given.
 
     suspects: probably wrong labels, the surest first.
-    duplicates: of each photo the most alike one before it, in its own class and in others; the most alike first.
-    redundant: photos that teach nothing: nearly the same as one before it in its own class, and predicted right
-        without it.
-    expected: the accuracy of all these predictions, and the classes that need more photos; None if every photo
-        is the only one of its class.
-    judged: how many photos were judged. alone: how many more are the only ones of their class, so that without
-        them there is nothing to predict.
+    duplicates: photos that are nearly the same, the most alike first: see `twins`.
+    redundant: photos that teach nothing: nearly the same as one before it in its own class, and predicted
+        right without it.
+    expected: the accuracy of all these predictions, and the classes that need more photos; None if every
+        photo is the only one of its class.
+    judged: how many photos were judged. alone: how many more are the only ones of their class, so that
+        without them there is nothing to predict.
     unknown: how many photos the model has not learned. conflicts: those that it has learned as another class.
     bad: photos that cannot be read. None of these is judged.
     """
@@ -142,8 +142,8 @@ def audit(
     ]
     if not asked:
         raise InputError(
-            f"None of these {len(images):,} photos was learned as the class that it is given with, so there is "
-            "nothing to judge. Give the photos that the model was taught."
+            f"None of these {len(images):,} photos was learned as the class that it is given with, so there "
+            "is nothing to judge. Give the photos that the model was taught."
         )
     folder = features.cache.path.parent if isinstance(features.cache, FeatureCache) else None
     with Spool(len(asked), features.extractor.width, folder) as spool:
@@ -184,8 +184,8 @@ def _held_out(classifier: SumsClassifier, rows: Rows, names: Any) -> HeldOut:
     held = classifier.held_out(rows, names)
     if held is None:
         raise InputError(
-            f"The photos of this model cannot be judged by one another: its classifier ({classifier.kind}, as it "
-            "was made) has no exact leave-one-out predictions. Teach a model that LayUP() makes."
+            f"The photos of this model cannot be judged by one another: its classifier ({classifier.kind}) "
+            "has no exact leave-one-out predictions as it was made. Teach a model that LayUP() makes."
         )
     return held
 

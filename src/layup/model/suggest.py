@@ -63,8 +63,8 @@ def suggest(
         raise InputError(f"Cannot suggest {count} photos: give at least 1.")
     if not sums.labels or not isinstance(sums, GramStatistics):
         raise InputError(
-            "Nothing can be suggested by a model that has learned nothing, or that keeps no Gram matrix. Teach a "
-            "model that LayUP() makes."
+            "Nothing can be suggested by a model that has learned nothing, or that keeps no Gram matrix. "
+            "Teach a model that LayUP() makes."
         )
     memory.require(forecast_solving(sums, sums.dim, len(sums.labels)), "Suggesting")
     known = knowledge.known.labels_of(digest or b"" for digest in features.digests(images))
