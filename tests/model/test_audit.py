@@ -35,9 +35,7 @@ def test_each_photo_is_judged_by_a_model_without_it() -> None:
     assert 0 < len(found.suspects) < found.judged == len(photos)
     assert found.expected is not None
     assert found.expected.accuracy == pytest.approx(1 - len(found.suspects) / len(photos))
-    margins = [each.margin for each in found.suspects]
-    assert margins == sorted(margins, reverse=True)
-    assert min(margins) > 0
+    assert min(each.margin for each in found.suspects) > 0
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ from .calibration import (
     CALIBRATION as CALIBRATION,
     REJECTED as REJECTED,
     Calibration as Calibration,
+    plausibility as plausibility,
     softmax as softmax,
 )
 from .class_roots import ROOTS as ROOTS, ClassRoots as ClassRoots, root_values as root_values

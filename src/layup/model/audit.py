@@ -25,6 +25,7 @@ from layup.algebra import (
     Twins,
     directions,
     forecast_solving,
+    plausibility,
     twins,
 )
 from layup.errors import InputError
@@ -72,7 +73,7 @@ class Duplicate:
 class Audit:
     """What all the others say of each photo; photos are named by their index among those given.
 
-    suspects: probably wrong labels, the surest first.
+    suspects: probably wrong labels, the least plausible first: see `plausibility`.
     duplicates: photos that are nearly the same, the most alike first: see `twins`.
     redundant: photos that teach nothing: nearly the same as one before it in its own class, and predicted
         right without it.
@@ -191,9 +192,9 @@ def _held_out(classifier: SumsClassifier, rows: Rows, names: Any) -> HeldOut:
 
 
 def _surest(held: HeldOut) -> list[int]:
-    """The samples whose prediction is another class, those that it beats by most first."""
+    """The samples whose prediction is another class, those with the least plausible labels first."""
     wrong = np.flatnonzero(held.tested & ~held.right)
-    order: list[int] = wrong[np.argsort(held.margin[wrong], kind="stable")].tolist()
+    order: list[int] = wrong[np.argsort(plausibility(held)[wrong], kind="stable")].tolist()
     return order
 
 
