@@ -5,11 +5,12 @@
 
 Needs `cifar100-subset.tar`, `pacs-subset.tar` and `birds-subset.tar` in the data folder; unpacks them into
 .bench/. Features are cached. Each seed draws at most 2,000 training images and gives 5 or 10 % of them
-another label, at random. Then it is counted how many of these are among the first 5 or 10 % of a list, by
+another label, at random. Then it is counted how many of these are among the first 5 or 10 % of a list: by
 exact leave-one-out (`layup audit`, which ranks by probability; and by margin), by the margin of the same
-classifier with every image learned (in-sample), and by self-confidence: the probability of the given label by logistic regression on the deepest
-layer, trained without the fifth that the image is in. With --cleanlab, a Python that has cleanlab, its
-ranking of the same probabilities is a fourth. Seconds are those after features are known.
+classifier with every image learned (in-sample), and by self-confidence: the probability of the given label by
+logistic regression on the deepest layer, trained without the fifth that the image is in. With --cleanlab, a
+Python that has cleanlab, its ranking of the same probabilities is added. Seconds are those after features are
+known.
 
 For suggestions, two images per class have labels at first, then as many more as there are classes in each of
 four rounds: chosen as `layup suggest` does, or at random.

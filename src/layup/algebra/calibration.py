@@ -115,9 +115,9 @@ class Calibration:
 def plausibility(held: HeldOut) -> Floats:
     """How plausible the label of each sample is to all the others: its probability, NaN where not tested.
 
-    Too few samples give no probabilities: then it is the margin. Where many classes are hard to tell apart, the
-    best of the others is often ahead, so that the margin of a right label is as low as that of a wrong one; its
-    probability is not.
+    Too few samples give no probabilities: then it is the margin. Where many classes are hard to tell apart,
+    the best of the others is often ahead, so that the margin of a right label is as low as that of a wrong
+    one; its probability is not.
 
     >>> held = HeldOut(["cat", "dog"], np.array([0, 1] * 10), np.ones(20, bool), np.array([[2.0, 1.0]] * 20))
     >>> plausibility(held)[:2].round(2).tolist()
