@@ -162,7 +162,7 @@ def audit(
         alike = twins(deepest(sums, spool.rows()), held.index)
     return Audit(
         [_suspect(held, row, indices[row]) for row in _surest(held)],
-        [Duplicate(indices[i], indices[j], *names[[i, j]].tolist(), like) for i, j, like in alike],
+        [Duplicate(indices[i], indices[j], str(names[i]), str(names[j]), like) for i, j, like in alike],
         _redundant(held, alike, indices),
         Expected.of(
             Tally.of(names[held.tested].tolist(), held.right[held.tested].tolist()), knowledge.counts
