@@ -6,6 +6,7 @@ python -m benchmarks.page         docs/performance.md from the numbers in docs/p
 python -m benchmarks.choices      input size, k, λ rule, balance (needs images; about 25 minutes)
 python -m benchmarks.low_data     few images per class, and small classes among large ones (needs images)
 python -m benchmarks.wide_grid    λ beyond the paper's grid, and the expected accuracy (needs images)
+python -m benchmarks.audit        planted wrong labels, and labels saved by suggestions (needs images)
 python -m benchmarks.costs        what methods keep and compute, as the paper counts and in bytes
 python -m benchmarks.online       float32 against float64, accuracy over N/d (needs images)
 python -m benchmarks.known_photos what it costs that a model knows a million photos

@@ -1,4 +1,4 @@
-from .auto import AutoClassifier as AutoClassifier
+from .auto import AutoClassifier as AutoClassifier, Prior as Prior
 from .blocks import (
     AverageClassifier as AverageClassifier,
     BlocksClassifier as BlocksClassifier,
@@ -9,6 +9,7 @@ from .calibration import (
     CALIBRATION as CALIBRATION,
     REJECTED as REJECTED,
     Calibration as Calibration,
+    plausibility as plausibility,
     softmax as softmax,
 )
 from .class_roots import ROOTS as ROOTS, ClassRoots as ClassRoots, root_values as root_values
@@ -35,11 +36,19 @@ from .forecasts import (
     forecast_solving as forecast_solving,
 )
 from .held_out import HeldOut as HeldOut
+from .informative import most_informative as most_informative
 from .kinds import restored as restored
 from .lambda_search import (
     FOLDS as FOLDS,
     LAMBDAS as LAMBDAS,
     search_lambda as search_lambda,
+)
+from .likeness import (
+    Directions as Directions,
+    Twins as Twins,
+    directions as directions,
+    limits as limits,
+    twins as twins,
 )
 from .parameters import KINDS as KINDS, RidgeOptions as RidgeOptions, require_rule as require_rule
 from .ridge import (

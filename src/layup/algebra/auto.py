@@ -80,6 +80,10 @@ class Prior:
         lam = amount * float((scatter / prior).mean()) or 1.0  # any will do where all samples are zero
         return cls(np.sqrt(prior), lam, total / (total + CENTRE), size)
 
+    def whitening(self, sums: GramStatistics) -> Whitening:
+        """Σ of these sums, factorised."""
+        return Whitening(sums, self.scale, self.lam)
+
 
 def _scatter(sums: GramStatistics) -> Floats:
     """How far the values of samples are from their class means, squared and summed, one number per column.
@@ -126,7 +130,7 @@ class Votes:
     @cached_property
     def whitening(self) -> Whitening:
         """Σ, factorised."""
-        return Whitening(self.statistics, self.prior.scale, self.prior.lam)
+        return self.prior.whitening(self.statistics)
 
     @cached_property
     def weights_and_offsets(self) -> tuple[Floats, Floats]:

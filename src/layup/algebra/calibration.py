@@ -121,6 +121,26 @@ class Calibration:
         return cls(**values)
 
 
+def plausibility(held: HeldOut) -> Floats:
+    """How plausible the label of each sample is to all the others: its probability, NaN where not tested.
+
+    Too few samples give no probabilities: then it is the margin. Where many classes are hard to tell apart,
+    the best of the others is often ahead, so that the margin of a right label is as low as that of a wrong
+    one; its probability is not.
+
+    >>> held = HeldOut(["cat", "dog"], np.array([0, 1] * 10), np.ones(20, bool), np.array([[2.0, 1.0]] * 20))
+    >>> plausibility(held)[:2].round(2).tolist()
+    [0.52, 0.48]
+    """
+    calibration = Calibration.of(held)
+    if calibration is None:
+        return held.margin
+    found = np.full(len(held.index), np.nan)
+    own = held.index[held.tested]
+    found[held.tested] = calibration.probabilities(held.scores[held.tested])[np.arange(len(own)), own]
+    return found
+
+
 def softmax(logits: Floats) -> Floats:
     """exp of each row, divided by its sum.
 

@@ -5,6 +5,8 @@ from layup.cli import (  # noqa: F401, I001 (their commands enter themselves, in
     predict,
     evaluate,
     explain,
+    audit,
+    suggest,
     sync,
     forget,
     undo,

@@ -66,16 +66,18 @@ def _changes(done: BatchReport, totals: Mapping[str, int]) -> None:
         console.table(["class", verb, "now holds"], [[row[0], row[column], row[3]] for row in rows])
 
 
+def known_as_others(found: Sequence[Conflict], images: Sequence[ImageSource], left: str) -> None:
+    """Photos that are known as another class than they are given as, and how they were left."""
+    _listed(
+        [f"{images[each.index]!s}: given as {each.label}, known as {each.other}" for each in found],
+        f"known as another class, and {left}",
+    )
+
+
 def conflicts(found: Sequence[Conflict], images: Sequence[ImageSource]) -> None:
     """Photos that were not learned, because they are known, or given as well, as another class."""
-    _listed(
-        [
-            f"{images[each.index]!s}: given as {each.label}, known as {each.other}"
-            for each in found
-            if each.twin is None
-        ],
-        "known as another class, and left so (--relabel moves photos)",
-    )
+    known = [each for each in found if each.twin is None]
+    known_as_others(known, images, "left so (--relabel moves photos)")
     _listed(
         [
             f"{images[each.twin]!s} and {images[each.index]!s}"

@@ -22,5 +22,6 @@ from .labelled import (
     LabelledPhotos as LabelledPhotos,
     require_one_label_each as require_one_label_each,
 )
+from .manifests import manifest_text as manifest_text
 from .photos import labelled_photos as labelled_photos, unlabelled_photos as unlabelled_photos
 from .watching import changes as changes

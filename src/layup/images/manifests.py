@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import NoReturn
@@ -67,6 +68,36 @@ def _checked(path: Path, line: int, label: str) -> str:
 def manifest_photos(path: Path) -> list[str]:
     """The photos that a manifest lists, with or without labels."""
     return [file for _, file, _ in _entries(path, None, labelled=False)]
+
+
+def manifest_text(
+    images: Sequence[object], labels: Sequence[str], more: Mapping[str, Sequence[object]] | None = None
+) -> str:
+    """The lines of a manifest (CSV) of photos that are files: what `labelled_manifest` reads.
+
+    more: further columns, which are for people. Paths are absolute, so that the list may be anywhere.
+
+    >>> print(manifest_text(["/photos/1.jpg"], ["tabby"], {"was": ["beagle"]}), end="")
+    path,label,was
+    /photos/1.jpg,tabby,beagle
+    """
+    columns = {"label": labels, **(more or {})}
+    paths = [_listable(image) for image in images]
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["path", *columns])
+    writer.writerows(zip(paths, *columns.values(), strict=True))
+    return text.getvalue()
+
+
+def _listable(image: object) -> str:
+    """The path of a file as a list can have it; it has no way to write names with odd characters."""
+    if not isinstance(image, str | os.PathLike):
+        raise InputError(f"{str(image)!r} cannot be listed: it is not a file of its own. Unpack the archive.")
+    path = os.fspath(image)
+    if isinstance(path, bytes) or has_controls(path) or path != path.strip():
+        raise InputError(f"{brief(repr(path))} cannot be listed: its name has odd characters. Rename it.")
+    return os.path.abspath(path)  # noqa: PTH100 (a million of them)
 
 
 def _entries(path: Path, label: str | None, labelled: bool) -> Iterator[tuple[int, str, str]]:

@@ -1,3 +1,4 @@
+from .audit import Audit as Audit, Duplicate as Duplicate, Suspect as Suspect
 from .explain import Explanation as Explanation, Part as Part
 from .file import read_model as read_model
 from .glance import all_known as all_known
@@ -13,3 +14,4 @@ from .reports import (
     Prediction as Prediction,
     Predictions as Predictions,
 )
+from .suggest import Suggestion as Suggestion, Suggestions as Suggestions

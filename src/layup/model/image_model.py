@@ -35,6 +35,7 @@ from layup.features import (
 )
 from layup.images import ImageSource
 from layup.memory import Forecast
+from layup.model.audit import Audit, audit
 from layup.model.change import Change
 from layup.model.estimate import estimate
 from layup.model.explain import Explanation, explain
@@ -52,6 +53,7 @@ from layup.model.network import Network, Origin, relocated
 from layup.model.photo_features import PhotoFeatures
 from layup.model.plan import Plan, plan
 from layup.model.reports import BatchReport, Predictions
+from layup.model.suggest import Suggestions, suggest
 from layup.model.turns import Turn, all_turns, in_turn
 from layup.model.visits import none_usable
 from layup.tuning import FirstSession, Wanted
@@ -400,6 +402,20 @@ class ImageModel:
         if found.expected is not None:
             self.log[-1] = replace(self.log[-1], expected=found.expected.to_dict())
         return found.expected
+
+    @in_turn
+    def audit(self, images: Iterable[ImageSource], labels: Iterable[str]) -> Audit:
+        """Judge photos that were learned by all the others: labels that are probably wrong, near-duplicates.
+
+        Give them with the labels that they were learned with. Nothing is learned again, and nothing changes.
+        """
+        images = listed(images)
+        return audit(self.knowledge, self.photo_features, images, checked_labels(labels, images))
+
+    @in_turn
+    def suggest(self, images: Iterable[ImageSource], count: int = 20) -> Suggestions:
+        """Which photos without labels to label next: those that would teach most, the most useful first."""
+        return suggest(self.knowledge, self.photo_features, listed(images), count)
 
     # ---- files
 
