@@ -5,7 +5,7 @@ punishes some layers and not others. So every value gets a prior variance, D, th
 
     D_l = v_l γ^(layers after l)      v_l: the mean variance within classes of the values of layer l
                                       γ = 1 + 4 / (n̄ + 1) for n̄ = N / C samples per class
-    λ = t · tr(D⁻¹ S_W) / d           t = min(d / N, 10) for N ≤ d, else (d / N)^1.5
+    λ = t · tr(D⁻¹ S_W) / d           t = min(d / N, 10) for N ≤ d, else (d / N)³
 
 where d / N makes λ the mean squared distance of a sample from the mean of its class. Two classifiers are then
 solved from one factorisation of Σ = S_W + λD (`Whitening`), and vote with equal weight:
@@ -13,8 +13,8 @@ solved from one factorisation of Σ = S_W + λD (`Whitening`), and vote with equ
     ridge       r(x) = (I / n̄ + A)⁻¹ b(x): the paper's classifier, with λD for λI, and balanced classes
     cosine      q_y(x) = (x − m)ᵀ R (μ_y − m) / ‖μ_y − m‖_R: the nearest class mean by cosine, after whitening
 
-m is N / (N + 5) of the mean of all class means: with few samples, the centre is uncertain. Each vote is divided
-by its mean margin between classes at the class means, so that both have the same scale, whatever the network.
+m is N / (N + 5) of the mean of all class means: with few samples, the centre is uncertain. Each vote is
+divided by its mean margin between classes at the class means, so that both have the same scale.
 
 No λ is searched, no sample is needed twice, and the order of batches does not matter: whatever was learned,
 merged and forgotten, the classifier is that of the sums. docs/choices.md compares it with others.
@@ -41,7 +41,7 @@ DEPTH = 4.0
 """How much more the deepest layers count with few samples: γ − 1 is this over n̄ + 1."""
 MOST = 10.0
 """The largest t."""
-FALL = 1.5
+FALL = 3.0
 """How fast λ falls with more samples than dimensions: with this power of d / N."""
 CENTRE = 5.0
 """How many samples it takes to trust half of the centre."""
@@ -243,6 +243,11 @@ class AutoClassifier(SumsClassifier):
                 raise InputError("Cannot predict: no class was learned, or all classes were forgotten.")
             self.votes_ = Votes.of(self.statistics_)
         return self.votes_
+
+    @property
+    def steepness(self) -> float:
+        """What fits most models, by their number of classes: see docs/answers.md."""
+        return 1 + 2.5 * float(np.log(len(self.statistics_.labels)))
 
     def in_force(self) -> dict[str, Any]:
         """The λ that follows from the sums."""

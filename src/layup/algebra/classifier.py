@@ -19,7 +19,7 @@ from layup.algebra.folds import Folds, chunks
 from layup.algebra.held_out import HeldOut, judged
 from layup.algebra.held_out_search import search_lambda_by_error
 from layup.algebra.labels import united
-from layup.algebra.lambda_search import right_without_fold, search_lambda
+from layup.algebra.lambda_search import search_lambda
 from layup.algebra.parameters import GRIDS, KINDS, METRICS, require_number, require_rule
 from layup.algebra.recursive import RecursiveLeastSquares
 from layup.algebra.ridge import FIRST_LAMBDA, Solution, eigenpairs, rounding_limit
@@ -128,6 +128,10 @@ class SumsClassifier(Estimator):
     def with_parameters(self, **parameters: Any) -> Self:
         """A classifier with other parameters that continues from the same sums."""
         for name in parameters:
+            if not self.get_params():
+                raise InputError(
+                    f"{name} cannot be set: this classifier makes all its choices from the sums.", about=name
+                )
             if name not in self.get_params():
                 raise unknown_name(f"parameter of a {self.kind} classifier", name, self.get_params())
         changed: Self = clone(self).set_params(**parameters)
@@ -163,6 +167,11 @@ class SumsClassifier(Estimator):
 
         Exact leave-one-out, with λ as it is. Costs a solve, and d² operations per sample.
         """
+        return None
+
+    @property
+    def steepness(self) -> float | None:
+        """What makes scores probabilities by a softmax, by rule of thumb; None if there is no such rule."""
         return None
 
     def familiarity(self, x: NDArray[Any]) -> Floats | None:
@@ -342,7 +351,6 @@ class RidgeClassifier(LambdaClassifier):
     """
 
     kind = "ridge"
-    folds = MANY_FOLDS
     solution_: Solution
     recursive_: RecursiveLeastSquares | None
     turns_: int
@@ -384,12 +392,9 @@ class RidgeClassifier(LambdaClassifier):
         self.turns_ = 0
 
     def right_without_fold(self, x: NDArray[Any], labels: NDArray[Any], folds: Folds) -> NDArray[np.bool_]:
-        """As in the base class, with the λ in force; for small folds, all from one factorisation."""
-        lam, sums = self.lambda_, self.statistics_
-        small = max(map(len, folds), default=0) <= lambda_search.LARGE_FOLD * sums.dim
-        if folds and small and lam and sums.precision == "float64":
-            return right_without_fold(sums, x, labels, folds, lam, self.balance)
-        return super(RidgeClassifier, self.with_parameters(lam=lam)).right_without_fold(x, labels, folds)
+        """As in the base class, with the λ in force."""
+        fixed = self.with_parameters(lam=self.lambda_)
+        return super(RidgeClassifier, fixed).right_without_fold(x, labels, folds)
 
     def held_out(self, x: NDArray[Any], labels: NDArray[Any]) -> HeldOut | None:
         """As in the base class; None where λ is so small that only rounding would be left."""
@@ -399,10 +404,8 @@ class RidgeClassifier(LambdaClassifier):
         whitening = Whitening(sums, np.ones(sums.dim), lam)
         counts = sums.counts.astype(np.float64)
         # G = S_W + M N Mᵀ, so that W = R M (N⁻¹ + A)⁻¹; balanced, every class counts the same.
-        if self.balance:
-            sizes = np.full(len(counts), (sums.total - 1) / len(counts))
-        else:
-            sizes = counts
+        equal = np.full(len(counts), (sums.total - 1) / len(counts))
+        sizes = equal if self.balance else counts
         inverse = np.linalg.inv(np.diag(1 / np.maximum(sizes, 1 / len(counts))) + whitening.between)
 
         def left_out(rows: NDArray[Any], index: NDArray[np.int64]) -> tuple[Floats, None]:

@@ -71,16 +71,16 @@ def held_out_tally(
 ) -> Tally:
     """How many samples would be right if the fold that each is in had not been learned.
 
-    The samples (n × d) must have been learned by the classifier, which does not change. They are split into
-    stratified folds, in the order given; by default 50, or 4 for classifiers where each costs a solve: then
-    as good as one sample of each class is left out at a time. λ is the one in force. All else that was
+    The samples (n × d) must have been learned by the classifier, which does not change. By default each is
+    left out by itself, if the classifier can do that (`held_out`); else, or if `folds` says so, they are
+    split into stratified folds, in the order given. λ is the one in force. All else that was
     learned stays in the sums.
 
     Left out is the only sample of a class: without it the class is unknown, and its prediction would be wrong
     whatever the classifier is like. `Expected.of` lists such classes. The tally is empty for a classifier
     that predicts several labels per sample (`DepthsClassifier`).
 
-    For ridge, costs as much as a search for λ with one value; else a solve per fold.
+    Leaving one out costs one solve, and d² operations per sample; folds cost a solve each.
 
     >>> from layup.algebra.classifier import NearestMeanClassifier
     >>> x = [[1.0, 0.1], [0.9, 0.0], [0.1, 1.0], [0.8, 0.3], [1.0, 1.0]]
@@ -88,8 +88,7 @@ def held_out_tally(
     >>> held_out_tally(NearestMeanClassifier().fit(x, y), x, y).by_label
     {'cat': (2, 2), 'dog': (0, 2)}
     """
-    folds = classifier.folds if folds is None else folds
-    if folds < 2:
+    if folds is not None and folds < 2:
         raise InputError(f"Samples cannot be held out in {folds} folds: give at least 2.")
     sums = classifier.statistics_
     x, y = checked_samples(features, labels, sums.layers, sums.precision)
@@ -102,8 +101,10 @@ def held_out_tally(
             )
     if classifier.several:
         return Tally()
+    if folds is None and (held := classifier.held_out(x, y)) is not None:
+        return Tally.of(y[held.tested].tolist(), held.right[held.tested].tolist())
     tested = np.flatnonzero([learned[label] > 1 for label in y.tolist()])
-    split = [tested[rows] for rows in stratified(y[tested], folds) if len(rows)]
+    split = [tested[rows] for rows in stratified(y[tested], folds or classifier.folds) if len(rows)]
     right = classifier.right_without_fold(x, y, split)
     return Tally.of(y[tested].tolist(), right[tested].tolist())
 

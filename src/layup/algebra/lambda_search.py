@@ -178,33 +178,6 @@ def search_blocks(
     return {name: found[name] for name in blocks}
 
 
-def right_without_fold(
-    sums: GramStatistics,
-    features: NDArray[Any],
-    labels: NDArray[Any],
-    folds: Folds,
-    lam: float,
-    balance: bool,
-) -> NDArray[np.bool_]:
-    """Which samples, of those that the sums hold, are predicted right by the sums without their fold.
-
-    The same arithmetic as in the search, for one λ > 0 and any folds, none of more than `LARGE_FOLD`; samples
-    in no fold are not predicted. Costs 2 m³ + 2 m² n operations for n samples, and C³ per fold if balanced.
-    """
-    batch = sums.empty()
-    for rows in folds:
-        batch.update(features[rows], labels[rows])
-    task = _Task(sums.without(batch), batch, features, labels, folds)
-    few = sums.samples - max(map(len, folds)) < sums.dim
-    whole = (_by_kernel if few else _by_gram)(task)(slice(None))
-    counts = task.past[0] + task.y.sum(dim=0).to(torch.int64)
-    truths = list(torch.split(task.y, [*map(len, folds)]))
-    right = np.zeros(len(labels), bool)
-    for rows, hits in zip(folds, whole.right([lam], truths, counts, balance), strict=True):
-        right[rows] = hits[0].numpy()
-    return right
-
-
 @dataclass(frozen=True)
 class _Wanted:
     """Which λ to search: a grid, and whether to go on beyond it."""

@@ -80,7 +80,7 @@ class Whitening:
     def whitened(self, x: Floats) -> Floats:
         """ψ of each row. Costs d² operations per row."""
         columns = torch.from_numpy(np.ascontiguousarray((x / self.scale).T))
-        return torch.linalg.solve_triangular(self._factor, columns, upper=False).T.numpy()
+        return np.asarray(torch.linalg.solve_triangular(self._factor, columns, upper=False).T.numpy())
 
     @cached_property
     def centres(self) -> Floats:

@@ -9,7 +9,7 @@ import logging
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from layup.features import BadImage
     from layup.model import Predictions
 
+SURE = 0.995
+"""The largest confidence that is shown as a number."""
 MANY = 40
 """Tables on a screen stop here; piped ones do not."""
 WIDE = 160
@@ -167,31 +169,72 @@ def report_bad(bad: Sequence[BadImage], paths: Sequence[object]) -> None:
         remark(f"  … and {len(bad) - MANY:,} more.")
 
 
-def predictions(photos: Sequence[object], found: Predictions, style: str, all_scores: bool = False) -> None:
+def predictions(photos: Sequence[object], found: Predictions, style: str, details: PredictionDetails) -> None:
     """One row per image; `style` is table, json or csv."""
-    rows = list(prediction_rows(photos, found, all_scores))
+    rows = list(prediction_rows(photos, found, details))
     if style == "json":
         print_json(rows)
     elif style == "csv":
-        scores = [f"score:{label}" for label in found.classes] if all_scores else []
-        lines = [[*list(row.values())[:5], *row.get("scores", {}).values()] for row in rows]
-        print_csv(csv_text([["path", "label", "score", "second", "margin", *scores], *lines]))
+        print_csv(csv_text(_prediction_cells(rows, found.classes)))
     else:
-        cells = [[row["path"], row["label"], f"{row['score']:.2f}", _next_best(row)] for row in rows]
-        table(["image", "label", "score", "next best"], cells)
+        table(*_prediction_table(rows, found.probabilities is not None), texts=2)
+
+
+@dataclass(frozen=True)
+class PredictionDetails:
+    """What is printed of a prediction besides its label: all scores, and the labels of this coverage."""
+
+    scores: bool = False
+    coverage: float | None = None
 
 
 def prediction_rows(
-    photos: Sequence[object], found: Predictions, all_scores: bool
+    photos: Sequence[object], found: Predictions, details: PredictionDetails
 ) -> Iterator[dict[str, Any]]:
     """What is printed of each prediction, by name."""
-    for photo, prediction, scores in zip(photos, found.each(), found.scores, strict=True):
+    sets = None if details.coverage is None else found.sets(details.coverage)
+    for i, (photo, prediction) in enumerate(zip(photos, found.each(), strict=True)):
         row = {"path": str(photo), **asdict(prediction)}
-        yield {**row, "scores": dict(zip(found.classes, scores.tolist(), strict=True))} if all_scores else row
+        if sets is not None:
+            row["labels"] = sets[i]
+        if details.scores:
+            row["scores"] = dict(zip(found.classes, found.scores[i].tolist(), strict=True))
+        yield row
 
 
-def _next_best(row: Mapping[str, Any]) -> str:
-    return "" if row["second"] is None else f"{row['second']} {row['score'] - row['margin']:.2f}"
+def _prediction_cells(rows: Sequence[Mapping[str, Any]], classes: Sequence[str]) -> Iterator[list[object]]:
+    """The head and the rows of a CSV file: sets of labels in one cell, each score in its own."""
+    names = ("path", "label", "confidence", "unknown", "score", "second", "margin")
+    sets = ["labels"] if rows and "labels" in rows[0] else []
+    yield [*names, *sets, *(f"score:{label}" for label in classes if rows and "scores" in rows[0])]
+    for row in rows:
+        labels = [" | ".join(row["labels"])] if sets else []
+        yield [*(row[name] for name in names), *labels, *row.get("scores", {}).values()]
+
+
+def _prediction_table(rows: Sequence[Mapping[str, Any]], probable: bool) -> tuple[list[str], list[list[str]]]:
+    """The head and the rows of the table: confidence, or, where there is none, the score."""
+    heads = ["image", "label", "confidence" if probable else "score"]
+    sets = bool(rows) and "labels" in rows[0]
+    cells = []
+    for row in rows:
+        label = f"unknown ({row['label']}?)" if row["unknown"] else row["label"]
+        second = "" if row["second"] is None else row["second"]
+        cells.append([row["path"], label, _sure(row), ", ".join(row["labels"]) if sets else second])
+    return [*heads, "labels" if sets else "next best"], cells
+
+
+def _sure(row: Mapping[str, Any]) -> str:
+    """How sure a prediction is: nobody is completely sure, and of what is unknown nothing can be said.
+
+    >>> _sure({"confidence": 0.998, "unknown": False}), _sure({"confidence": None, "score": 0.25})
+    ('> 99 %', '0.25')
+    """
+    if row["confidence"] is None:
+        return f"{row['score']:.2f}"
+    if row["unknown"]:
+        return ""
+    return "> 99 %" if row["confidence"] > SURE else whole_percent(row["confidence"])
 
 
 def knowledge(path: Path, counts: Mapping[str, int], chosen: Mapping[str, Any]) -> None:

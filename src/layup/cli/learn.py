@@ -108,11 +108,11 @@ def learn(
     session = first_session(adapt, preset=preset, epochs=epochs, learning_rate=learning_rate, seed=seed)
     paths, labels = labelled(photos)
     reading = {"cache": not no_cache, "workers": workers}
-    wanted = Wanted(backbone, input_size, engine, k, session, anonymous, per_class, reading)
+    ridge = given({"lam": number_or_rule(lam), "balance": balance})
+    wanted = Wanted(backbone, input_size, engine, k, session, anonymous, per_class, ridge, reading)
     with held(to):
         checkpoint = to.with_name(f"{to.name}.adapting")
         model = wanted.opened(to, weights, allow_backbone)
-        model.configure(**given({"lam": number_or_rule(lam), "balance": balance}))
         tuned_before = model.network.adapted
         if model.photos is None:
             console.remark(

@@ -13,22 +13,22 @@ if TYPE_CHECKING:
     from layup.model import ImageModel
 
 
-def predict_lines(model: ImageModel, all_scores: bool) -> None:
+def predict_lines(model: ImageModel, details: console.PredictionDetails) -> None:
     """Read standard input to its end. Who reads what is printed may leave at any time."""
-    model.predictions([])  # loads the network: an error of its own is not one of the first line
+    found = model.predictions([])  # loads the network: an error of its own is not one of the first line
+    if details.coverage is not None:
+        found.sets(details.coverage)  # so is a model that cannot give sets
     try:
         for line in sys.stdin.buffer:
             if line.strip():
-                console.print_json(
-                    _predicted(model, os.fsdecode(line.rstrip(b"\r\n")), all_scores), indent=None
-                )
+                console.print_json(_predicted(model, os.fsdecode(line.rstrip(b"\r\n")), details), indent=None)
                 sys.stdout.flush()
     except BrokenPipeError:
         # What is left in the buffer would fail again when Python ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _predicted(model: ImageModel, path: str, all_scores: bool) -> dict[str, Any]:
+def _predicted(model: ImageModel, path: str, details: console.PredictionDetails) -> dict[str, Any]:
     """The prediction for a photo, or why there is none."""
     from layup.images import require_local
 
@@ -39,4 +39,4 @@ def _predicted(model: ImageModel, path: str, all_scores: bool) -> dict[str, Any]
         return {"path": path, "error": str(error)}
     if found.bad:
         return {"path": path, "error": found.bad[0].reason}
-    return next(console.prediction_rows([path], found, all_scores))
+    return next(console.prediction_rows([path], found, details))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +27,8 @@ class Wanted:
     session: FirstSession | None = None
     anonymous: bool = False
     per_class: bool = False
+    ridge: Mapping[str, Any] = field(default_factory=dict)
+    """Options of the paper's classifier: for a new model, they choose it."""
     reading: Any = field(default_factory=dict)
 
     @property
@@ -40,7 +42,7 @@ class Wanted:
             return self._new(weights)
         model = loaded_model(path, weights, allow_backbone, **self.reading)
         self._require_same(model, path)
-        return model
+        return model.configure(**self.ridge)
 
     def _new(self, weights: Path | None) -> ImageModel:
         from layup.backbones import EAGER, load_backbone
@@ -58,6 +60,7 @@ class Wanted:
             adapter=self.session,
             anonymous=self.anonymous,
             per_class=self.per_class,
+            **self.ridge,
             **self.reading,
         )
 

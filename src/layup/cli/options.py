@@ -111,13 +111,17 @@ Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first bad fi
 Lam = Annotated[
     str | None,
     typer.Option(
-        help="Ridge parameter λ: search (the default, as in the paper), gcv, or a number.",
+        help="Use the paper's classifier, with this rule for its ridge parameter λ: search (as in the "
+        "paper), gcv, or a number. By default, all that is chosen follows from the sums.",
         callback=checked_rule,
     ),
 ]
 Balance = Annotated[
     bool | None,
-    typer.Option("--balance/--no-balance", help="Give small and large classes the same weight. Default: on."),
+    typer.Option(
+        "--balance/--no-balance",
+        help="Use the paper's classifier, and give small and large classes the same weight, or not.",
+    ),
 ]
 
 

@@ -33,13 +33,19 @@ def predict(
         bool,
         typer.Option(
             "--csv",
-            help="Print CSV instead of a table: path, label, score, second, margin. "
+            help="Print CSV instead of a table: path, label, confidence, unknown, score, second, margin. "
             "Names that begin with =, +, - or @ get a ' in front.",
         ),
     ] = False,
     scores: Annotated[
         bool, typer.Option("--scores", help="With --csv, --json or -: the scores of all classes, too.")
     ] = False,
+    coverage: Annotated[
+        float | None,
+        typer.Option(
+            help="Also the set of labels that holds the truth this often, such as 0.95.", metavar="SHARE"
+        ),
+    ] = None,
     weights: Weights = None,
     allow_backbone: AllowBackbone = False,
     strict: Strict = False,
@@ -50,11 +56,14 @@ def predict(
 
     layup predict m.layup a.jpg b.jpg
     layup predict m.layup holiday.zip --csv > labels.csv
-    layup predict m.layup a.jpg --json     path, label, score, second, margin
+    layup predict m.layup a.jpg --json     confidence from 0 to 1, scores, …
+    layup predict m.layup a.jpg --coverage 0.95
     layup predict m.layup -                paths in, JSON out, line by line
 
-    The score is the model's, not a probability: the highest wins. The margin is
-    how far the second class is behind.
+    The confidence says how often such a prediction is right, for photos like
+    those that were learned. A photo that is less like them than 95 % of them are
+    is marked as unknown. Both were measured when the model learned, by judging
+    each photo without itself.
     """
     require_model_first("predict", model, *images)
     if as_json and as_csv:
@@ -62,6 +71,7 @@ def predict(
     if scores and not (as_json or as_csv or STANDARD_INPUT in images):
         raise InputError("The scores of all classes do not fit into a table. Give --csv or --json as well.")
     require_model(model)
+    details = console.PredictionDetails(scores, coverage)
     if STANDARD_INPUT in images:
         if len(images) > 1 or as_csv or strict:
             raise InputError(
@@ -69,7 +79,7 @@ def predict(
             )
         predict_lines(
             loaded_model(model, weights, allow_backbone, cache=not no_cache, workers=0, progress=False),
-            scores,
+            details,
         )
         return
     from layup.images import unlabelled_photos
@@ -79,5 +89,5 @@ def predict(
     found = loaded_model(model, weights, allow_backbone, **reading).predictions(photos)
     require_usable(found, photos, strict)
     style = "json" if as_json else "csv" if as_csv else "table"
-    console.predictions([photos[i] for i in found.kept], found, style, scores)
+    console.predictions([photos[i] for i in found.kept], found, style, details)
     console.report_bad(found.bad, photos)

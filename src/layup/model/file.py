@@ -17,7 +17,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from layup import memory, schema, storage
-from layup.algebra import HEADER as SUMS, KINDS, ClassRoots, ClassSums
+from layup.algebra import CALIBRATION, HEADER as SUMS, KINDS, ClassRoots, ClassSums
 from layup.errors import ConsentError, InputError
 from layup.features import Embedding, LastLayers, OneLayer, Projected, spec_from
 from layup.model import known
@@ -90,6 +90,7 @@ HEADER: Shape = {
     "log": [ENTRY],
     "photos?": FIELDS,
     "roots?": FIELDS,
+    "calibration?": CALIBRATION,
     "versions": fields_of(NAME),
     **SUMS,
     "labels": listed(LABEL),

@@ -36,7 +36,7 @@ from layup.features import (
 from layup.images import ImageSource
 from layup.memory import Forecast
 from layup.model.change import Change
-from layup.model.estimate import estimate_accuracy
+from layup.model.estimate import estimate
 from layup.model.file import read_model, write_model
 from layup.model.forecast import forecast_batch
 from layup.model.forgetting import forget_class, forget_photos, undo_batch
@@ -297,20 +297,38 @@ class ImageModel:
 
     @in_turn
     def predictions(self, images: Iterable[ImageSource]) -> Predictions:
-        """The scores of all images that can be used, and which cannot. Only scores are held, not features."""
+        """The scores of all images that can be used, and which cannot. Only scores are held, not features.
+
+        Where the classifier allows it, with a confidence for each, and whether the image is unlike all that
+        the model knows. Both are only as good as the photos that `expect` has judged; a model that never did
+        that has a confidence by rule of thumb.
+        """
         if not self.classes_:
             raise InputError("This model knows no class. Teach it with `learn` first.")
         if not self.classifier_.ready:
             width = self.classifier_.solved_width(list(self.statistics_.layers.values()))
             memory.require(forecast_solving(self.statistics_, width, len(self.classes_)), "Predicting")
-        found = Predictions(self.classes_, np.zeros((0, len(self.classes_))), [], [])
-        scores = [found.scores]
+        calibration = self.knowledge.calibration
+        found = Predictions(
+            self.classes_,
+            np.zeros((0, len(self.classes_))),
+            [],
+            [],
+            steepness=self.classifier_.steepness if calibration is None else calibration.steepness,
+            calibration=calibration,
+        )
+        scores: list[Floats] = [found.scores]
+        known: list[Floats] = [np.zeros(0)]
+        tells = calibration is not None and calibration.familiar is not None
         for part in self.extractor_.stream(listed(images), "Predicting"):
             found.bad.extend(part.bad)
             found.kept.extend(part.kept.tolist())
             if len(part.rows):
                 scores.append(self.classifier_.scores_of(part.rows))
-        return replace(found, scores=np.concatenate(scores))
+                if tells and (more := self.classifier_.familiarity(part.rows)) is not None:
+                    known.append(more)
+        familiarity = np.concatenate(known) if tells else None
+        return replace(found, scores=np.concatenate(scores), familiarity=familiarity)
 
     @property
     def classes_(self) -> list[str]:
@@ -365,13 +383,16 @@ class ImageModel:
         """The accuracy to expect on images like those that were learned; the log notes it.
 
         At most so many of the images are predicted by sums without them, see `held_out_tally`. None if the
-        cache does not have the features of enough of them. Costs about as much as a search for λ, so it is
-        not made with every batch.
+        cache does not have the features of enough of them. The same predictions say how sure the model may
+        be, and what is unlike all that it knows: see `predictions`. Costs one solve, and d² operations per
+        image, so it is not made with every batch.
         """
-        found = estimate_accuracy(self.knowledge, self.photo_features, most)
-        if found is not None:
-            self.log[-1] = replace(self.log[-1], expected=found.to_dict())
-        return found
+        found = estimate(self.knowledge, self.photo_features, most)
+        if found.calibration is not None:
+            self.knowledge.calibration = found.calibration
+        if found.expected is not None:
+            self.log[-1] = replace(self.log[-1], expected=found.expected.to_dict())
+        return found.expected
 
     # ---- files
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from layup.algebra import ClassRoots, SumsClassifier, restored
+from layup.algebra import Calibration, ClassRoots, SumsClassifier, restored
 from layup.errors import InputError
 from layup.model.known import KnownPhotos, Numbers, require_recognisable
 from layup.model.log import Entry, filed, from_file, last_expected, with_new_name
@@ -41,6 +41,8 @@ class Knowledge:
         self.photos: KnownPhotos | None = None if anonymous else KnownPhotos()
         self.log: list[Entry] = []
         self.per_class = per_class
+        self.calibration: Calibration | None = None
+        """What its photos said when they were last judged, see `estimate`; batches since then have no say."""
         self._classifier: SumsClassifier | None = None
         self._roots: ClassRoots | None = None
 
@@ -102,13 +104,14 @@ class Knowledge:
     def changing(self) -> Iterator[None]:
         """Whatever goes wrong inside, all stays as it was."""
         photos, log, roots, per_class = self.photos, list(self.log), self._roots, self.per_class
+        calibration = self.calibration
         header, sums = self.classifier.state()
         sums = copy(sums)  # what sums hold is replaced, never changed
         try:
             yield
         except BaseException:
             self.photos, self.log, self._roots, self.per_class = photos, log, roots, per_class
-            self._classifier = restored(header, sums)
+            self._classifier, self.calibration = restored(header, sums), calibration
             raise
 
     def adopt(self, parts: Parts) -> None:
@@ -121,9 +124,11 @@ class Knowledge:
         self.per_class, self._roots = roots is not None, roots
 
     def configure(self, **parameters: Any) -> SumsClassifier:
-        """Change parameters of the classifier, from now on."""
-        self._classifier = self.classifier.with_parameters(**parameters)
-        return self._classifier
+        """Change parameters of the classifier, from now on; what was measured with others is dropped."""
+        if parameters:
+            self._classifier = self.classifier.with_parameters(**parameters)
+            self.calibration = None
+        return self.classifier
 
     def note(
         self,
@@ -169,7 +174,7 @@ class Knowledge:
             self._classifier = restored(header, left.sums)
             self.keep(left.roots)
         else:
-            self._classifier = self._roots = None
+            self._classifier = self._roots = self.calibration = None
 
     def rename(self, old: str, new: str) -> None:
         """Give a class another name. If that is the name of another class, the two become one."""
@@ -201,6 +206,8 @@ class Knowledge:
         if self.photos is not None:
             header["photos"], digests = self.photos.state(sums.labels)
             arrays |= digests
+        if self.calibration is not None:
+            header["calibration"] = self.calibration.to_dict()
         if self.roots is not None:
             header["roots"], roots = self.roots.state()
             arrays |= roots
@@ -213,4 +220,6 @@ class Knowledge:
         self._classifier = restored(header, sums)
         self.log = from_file(header["log"])
         self.photos = photos
+        if "calibration" in header:
+            self.calibration = Calibration.from_dict(header["calibration"])
         self.keep(roots)

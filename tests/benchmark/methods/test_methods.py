@@ -26,6 +26,7 @@ TEST = batch({0: 4, 1: 4, 2: 4}, start=60)[0]
 
 CLOSED_FORM = [
     "layup",
+    "layup-auto",
     "ridge",
     "layup-average",
     "nmc",
@@ -37,7 +38,7 @@ CLOSED_FORM = [
     "fsa+lda",
 ]
 WITH_LAMBDA = ("layup", "ridge", "layup-average", "ranpac", "ranpac+layup", "adam+layup")
-WITH_LAYERS = ("layup", "layup-average", "laynmc", "ranpac+layup", "adam+layup")
+WITH_LAYERS = ("layup", "layup-auto", "layup-average", "laynmc", "ranpac+layup", "adam+layup")
 WITH_PRECISION = ("layup", "ridge", "layup-average", "ranpac", "ranpac+layup", "adam+layup")
 
 SESSION = FirstSession("ssf", epochs=1)

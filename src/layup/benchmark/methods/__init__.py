@@ -12,7 +12,7 @@ from layup.benchmark.methods.fsa_lda import FSALDAMethod
 from layup.benchmark.methods.joint import JointMethod
 from layup.benchmark.methods.joint_probe import JointProbeMethod
 from layup.benchmark.methods.l2p import L2PMethod
-from layup.benchmark.methods.layup import LayUPAverageMethod, LayUPMethod, RidgeMethod
+from layup.benchmark.methods.layup import LayUPAutoMethod, LayUPAverageMethod, LayUPMethod, RidgeMethod
 from layup.benchmark.methods.learner import ONLY, Learner, Method, Report, Setup
 from layup.benchmark.methods.nearest_mean import LayNMCMethod, NMCMethod
 from layup.benchmark.methods.ranpac import RanPACLayUPMethod, RanPACMethod
@@ -23,6 +23,7 @@ from layup.registry import Registry, subclass_of
 METHODS: Registry[Method] = Registry("method", "layup.methods", subclass_of(Method))
 for _method in (
     LayUPMethod,
+    LayUPAutoMethod,
     RidgeMethod,
     LayUPAverageMethod,
     NMCMethod,

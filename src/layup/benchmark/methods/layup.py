@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from layup.algebra import AverageClassifier, RidgeClassifier
+from layup.algebra import AutoClassifier, AverageClassifier, RidgeClassifier
 from layup.benchmark.methods.closed_form import closed_form
 from layup.features import LastLayers, OneLayer
 
@@ -33,6 +33,32 @@ LayUPMethod = closed_form(
     """,
     features=lambda method, setup: LastLayers(method.k),
     classifier=RidgeClassifier,
+    options={"k": None},
+)
+
+LayUPAutoMethod = closed_form(
+    "layup-auto",
+    """What `layup learn` uses by default: the sums of `layup`, and all choices made from them alone.
+
+    With G and c_y as in `layup`, μ_y = c_y / n_y, the scatter within classes S_W = G − Σ n_y μ_y μ_yᵀ, and a
+    diagonal D that brings the layers to the same scale (the deepest counts more with few samples),
+
+        R = (S_W + λD)⁻¹        A = [μ_yᵀ R μ_z]        b(x) = [μ_yᵀ R Φ(x)]        n̄: samples per class
+        ridge:   (I / n̄ + A)⁻¹ b(x)                            as `layup`, balanced, with λD for λI
+        cosine:  (Φ(x) − m)ᵀ R (μ_y − m) / ‖μ_y − m‖_R           with the mean m of all class means
+
+    and the score is the sum of the two, each divided by its mean margin between classes. λ and D follow from
+    the sums, so nothing depends on the order of tasks.
+
+    Keeps: the same as `layup`, d²/2 + C·d values of 8 bytes, and one count per class, for C classes.
+    Costs: one pass through the network and d² operations per image; one solve (d³/3) before the first
+    prediction after a task.
+    Needs: a network with at least k layers. It can be tuned in a first session.
+
+    k: how many of the last layers; the default depends on the network.
+    """,
+    features=lambda method, setup: LastLayers(method.k),
+    classifier=AutoClassifier,
     options={"k": None},
 )
 
