@@ -55,7 +55,7 @@ UNTESTED = 2
 """Which of them is taken where no class has two images, so that nothing can be tested."""
 STEPS = 30
 """Iterations of logistic regression per strength; each strength starts from the solution of the last one."""
-LARGEST = 1.5e8
+LARGEST = 6e7
 """Products per pass over the samples beyond which logistic regression takes a minute or more."""
 
 
