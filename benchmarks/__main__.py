@@ -4,6 +4,10 @@ python -m benchmarks              extraction, `layup bench --check`, the sweep o
 python -m benchmarks.startup      how long commands and errors take, against `import torch` (minutes)
 python -m benchmarks.page         docs/performance.md from the numbers in docs/performance/
 python -m benchmarks.choices      input size, k, λ rule, balance (needs images; about 25 minutes)
+python -m benchmarks.heads        the default classifier against others (needs images; about half an hour)
+python -m benchmarks.head_parts   what each of its parts brings (needs images)
+python -m benchmarks.head_tasks   that it does not depend on tasks (needs images)
+python -m benchmarks.head_costs   its seconds, against the paper's search for λ
 python -m benchmarks.low_data     few images per class, and small classes among large ones (needs images)
 python -m benchmarks.wide_grid    λ beyond the paper's grid, and the expected accuracy (needs images)
 python -m benchmarks.audit        planted wrong labels, and labels saved by suggestions (needs images)
