@@ -16,6 +16,7 @@ from threadpoolctl import threadpool_limits
 
 import oracle
 from layup import schema
+from layup.algebra.auto import AutoClassifier
 from layup.algebra.blocks import AverageClassifier, DepthsClassifier, LayersClassifier
 from layup.algebra.class_sums import ClassSums
 from layup.algebra.classifier import (
@@ -35,6 +36,7 @@ from layup.model.log import EXPECTED
 LAYERS = {"a": 3, "b": 4, "c": 2}
 DIM = sum(LAYERS.values())
 CLASSIFIERS_OF_ONE_LABEL = [
+    AutoClassifier(),
     *(RidgeClassifier(lam, balance=b) for lam in ("search", "gcv", 0.0, 0.3) for b in (False, True)),
     RidgeClassifier(1.0, precision="float32"),
     HeldOutRidgeClassifier(seed=3),
@@ -114,7 +116,7 @@ def test_the_tally_is_that_of_classifiers_that_never_learned_the_fold(
 @pytest.mark.parametrize("balance", [False, True])
 @pytest.mark.parametrize(("past", "sizes"), [([9, 8, 1], [7, 6, 5]), ([60, 70, 2], [6, 9, 3]), ([0], [5, 4])])
 @pytest.mark.parametrize("lam", [1e-6, 1.0, 100.0])
-def test_small_folds_from_one_factorisation(
+def test_by_default_each_sample_is_left_out_by_itself(
     lam: float, past: list[int], sizes: list[int], balance: bool
 ) -> None:
     """With fewer samples than dimensions and with more, and with nothing else learned."""
@@ -122,11 +124,9 @@ def test_small_folds_from_one_factorisation(
     history, (x, y) = oracle.blobs(rng, past, 60, spread=9.0), oracle.blobs(rng, sizes, 60, spread=9.0)
     model = RidgeClassifier(lam, balance=balance)
     model.fit(np.concatenate([history[0], x]), np.concatenate([history[1], y]))
-    for count in (3, 50):
-        folds = [rows for rows in stratified(y, count) if len(rows)]
-        slow = super(RidgeClassifier, model).right_without_fold(x, y, folds)
-        assert model.right_without_fold(x, y, folds).tolist() == slow.tolist()
-        assert 0 < slow.sum() < len(slow)
+    slow = model.right_without_fold(x, y, [np.array([row]) for row in range(len(y))])
+    assert held_out_tally(model, x, y) == Tally.of(y.tolist(), slow.tolist())
+    assert 0 < slow.sum() < len(slow)
 
 
 def test_every_kind_is_tried_here() -> None:
