@@ -30,6 +30,8 @@ def estimate(knowledge: Knowledge, features: PhotoFeatures, most: int) -> Estima
     Nothing is told that would not be of the whole model: if the cache lacks too many of these photos, or all
     of them of some class. A photo that counts twice is not drawn, since its twin would stay in the sums.
     """
+    if not knowledge.counts:
+        return Estimate()
     photos = knowledge.known
     usable = photos.counted_once()
     several = {label for label, count in knowledge.counts.items() if count > 1}
