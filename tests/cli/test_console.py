@@ -39,6 +39,7 @@ HEADER = {
     "versions": {EVIL: EVIL},
 }
 ANSWERS = Predictions([EVIL, FORMULA], np.array([[0.75, -0.25], [-0.5, 0.5]]), [0, 1], [])
+DETAILS = console.PredictionDetails(scores=True)
 WRONG = Evaluation([Path(EVIL), Path(EVIL)], [FORMULA, EVIL], ANSWERS)
 
 
@@ -62,7 +63,7 @@ def printings(path: Path) -> dict[str, tuple[object, ...]]:
         "table": (console.table, [EVIL], [[EVIL]]),
         "facts": (console.facts, {EVIL: EVIL}),
         "report_bad": (console.report_bad, [BadImage(0, EVIL)], [path]),
-        "predictions": (console.predictions, [Path(EVIL), path], ANSWERS, "table"),
+        "predictions": (console.predictions, [Path(EVIL), path], ANSWERS, "table", DETAILS),
         "batch": (reports.batch, DONE, Known(), [Path(EVIL)]),
         "conflicts": (reports.conflicts, DONE.conflicts, [Path(EVIL)]),
         "log": (reports.log, [Entry("learn", {EVIL: 1}), Entry("rename", note=EVIL)]),
@@ -146,14 +147,15 @@ def test_json_loses_nothing_where_letters_are_missing(encoding, monkeypatch):
 
 
 def test_csv_has_a_row_an_image_and_no_formulas(capsys):
-    console.predictions([Path(EVIL), Path("-rf\n.png")], ANSWERS, "csv", all_scores=True)
+    console.predictions([Path(EVIL), Path("-rf\n.png")], ANSWERS, "csv", DETAILS)
     printed = capsys.readouterr().out
     assert not has_controls(printed.replace("\n", ""))
     head, *rows = csv.reader(io.StringIO(printed))
-    assert head == ["path", "label", "score", "second", "margin", f"score:{SHOWN}", f"score:{FORMULA}"]
+    names = ["path", "label", "confidence", "unknown", "score", "second", "margin"]
+    assert head == [*names, f"score:{SHOWN}", f"score:{FORMULA}"]
     assert rows == [
-        [SHOWN, SHOWN, "0.75", f"'{FORMULA}", "1.0", "0.75", "-0.25"],
-        [r"'-rf\n.png", f"'{FORMULA}", "0.5", SHOWN, "1.0", "-0.5", "0.5"],
+        [SHOWN, SHOWN, "", "", "0.75", f"'{FORMULA}", "1.0", "0.75", "-0.25"],
+        [r"'-rf\n.png", f"'{FORMULA}", "", "", "0.5", SHOWN, "1.0", "-0.5", "0.5"],
     ]
 
 

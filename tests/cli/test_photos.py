@@ -76,9 +76,13 @@ def test_learn_can_change_lambda_and_balance(here, ok):
     assert load("m.layup").predict(sorted((here / "test").rglob("*.png"))).size == 9
 
 
-def test_learn_searches_lambda_by_default(here, ok):
-    result = ok("learn", "first", "--to", "new.layup", "--backbone", "vit-nano", "--k", "2")
-    header = storage.read_header(here / "new.layup", "model")
+def test_learn_chooses_all_by_itself_unless_told_otherwise(here, ok, refused):
+    wanted = ("--backbone", "vit-nano", "--k", "2")
+    ok("learn", "first", "--to", "new.layup", *wanted)
+    assert storage.read_header(here / "new.layup", "model")["classifier"] == {"kind": "auto"}
+    refused("learn", "first", "--to", "new.layup", "--lam", "1", says=["makes all its choices from the sums"])
+    result = ok("learn", "first", "--to", "paper.layup", "--lam", "search", *wanted)
+    header = storage.read_header(here / "paper.layup", "model")
     assert header["classifier"]["lam"] == "search"
     assert f"λ = {header['chosen']['lambda']:g}" in result.out
 

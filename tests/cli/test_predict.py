@@ -15,12 +15,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from layup import load
 from photos import name, write_photos
 from processes import COMMAND, Quick
 
-KEYS = ["path", "label", "score", "second", "margin"]
+KEYS = ["path", "label", "confidence", "unknown", "score", "second", "margin"]
 
 
 def test_predict_prints_a_table(here, ok):
@@ -70,7 +71,49 @@ def test_all_scores_on_request(here, ok):
     np.testing.assert_allclose([list(row["scores"].values()) for row in printed], scores, atol=1e-9)
     head, *rows = csv.reader(io.StringIO(ok("predict", "m.layup", "test", "--csv", "--scores").out))
     assert head == [*KEYS, *(f"score:{label}" for label in model.classes_)]
-    np.testing.assert_allclose([[float(score) for score in row[5:]] for row in rows], scores, atol=1e-9)
+    values = [[float(score) for score in row[len(KEYS) :]] for row in rows]
+    np.testing.assert_allclose(values, scores, atol=1e-9)
+
+
+@pytest.fixture
+def auto(here, ok):
+    """A model with the default classifier, of two classes of handwritten digits with 12 photos each."""
+    write_photos(here / "more", {0: 12, 1: 12})
+    ok("learn", "more", "--to", "auto.layup", "--backbone", "vit-nano")
+    return "auto.layup"
+
+
+def test_confidence_is_a_probability_and_noise_is_unknown(here, ok, auto):
+    Image.fromarray(np.random.default_rng(0).integers(0, 255, (64, 64, 3), np.uint8)).save("noise.png")
+    seen, strange = json.loads(ok("predict", auto, f"more/{name(0)}/000.png", "noise.png", "--json").out)
+    found = load(auto).predictions(["noise.png"])
+    assert (seen["label"], seen["unknown"], strange["unknown"]) == (name(0), False, True)
+    assert 0.5 < seen["confidence"] <= 1
+    assert strange["confidence"] == pytest.approx(found.probabilities.max())
+    assert found.probabilities.sum(axis=1) == pytest.approx(1)
+    printed = ok("predict", auto, f"more/{name(0)}/000.png", "noise.png").out
+    assert re.search(rf"noise\.png\W+unknown \({strange['label']}\?\)", printed)
+    assert re.search(r"000\.png.* %", printed)
+
+
+def test_sets_of_labels_on_request(here, ok, auto):
+    paths = sorted(Path("test").rglob("*.png"))
+    sets = load(auto).predictions(paths).sets(0.9)
+    printed = json.loads(ok("predict", auto, "test", "--json", "--coverage", "0.9").out)
+    assert [row["labels"] for row in printed] == sets
+    assert [row["label"] for row in printed] == [labels[0] for labels in sets]
+    rows = list(csv.DictReader(io.StringIO(ok("predict", auto, "test", "--csv", "--coverage", "0.9").out)))
+    assert [row["labels"] for row in rows] == [" | ".join(labels) for labels in sets]
+    assert "labels" in ok("predict", auto, "test", "--coverage", "0.9").out
+
+
+def test_sets_need_a_share_and_photos_that_were_judged(here, ok, refused, auto):
+    refused("predict", auto, "test", "--coverage", "1.5", says=["coverage = 1.5 is impossible"])
+    ok("learn", "more", "--to", "none.layup", "--backbone", "vit-nano", "--no-cache")
+    refused("predict", "none.layup", "test", "--coverage", "0.9", says=["its own photos were never judged"])
+    (row, *_) = json.loads(ok("predict", "none.layup", "test", "--json").out)
+    assert row["confidence"] is not None  # by rule of thumb
+    assert row["unknown"] is None
 
 
 def test_a_table_has_no_room_for_all_scores(here, refused):
