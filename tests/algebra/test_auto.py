@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import oracle
-from layup.algebra.auto import AutoClassifier, Prior, Votes
+from layup.algebra.auto import AutoClassifier, Prior, Votes, stronger
 from layup.algebra.kinds import restored
 from layup.algebra.statistics import GramStatistics
 from layup.errors import InputError
@@ -233,10 +233,62 @@ def test_nothing_is_solved_before_it_is_used() -> None:
 def test_its_state_is_that_of_the_sums() -> None:
     model = learned(*layered(UNEQUAL))
     header, sums = model.state()
-    assert header == {"classifier": {"kind": "auto"}, "chosen": {}}
+    made_with = {"kind": "auto", "strength": "search"}
+    assert header == {"classifier": made_with, "chosen": {"strength": 1.0}}
     again = restored(json.loads(json.dumps(header)), GramStatistics.from_state(*sums.state()))
     assert isinstance(again, AutoClassifier)
     np.testing.assert_array_equal(again.scores_of(probes()), model.scores_of(probes()))
+
+
+def faint(count: int, seed: int = 0) -> tuple[Any, Any]:
+    """Samples whose classes differ in values that vary little, beside many that vary much and mean nothing."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(count) % 3
+    x = 10 * rng.normal(size=(count, 40))
+    x[:, :2] = np.eye(3, 2)[y] + 0.1 * rng.normal(size=(count, 2))
+    return x, y
+
+
+def test_what_is_right_is_told_by_leaving_one_out() -> None:
+    """The decision of `stronger`, with what refitting without each sample says."""
+    x, y = faint(120)
+    sums = GramStatistics(x.shape[1])
+    sums.update(x, y)
+    prior = Prior.of(sums)
+
+    def right(strength: float) -> Any:
+        votes, scores = Votes(sums, prior.times(strength)), []
+        for row in range(len(y)):
+            rest = GramStatistics(x.shape[1])
+            rest.update(np.delete(x, row, axis=0), np.delete(y, row))
+            twin = Votes(rest, prior.times(strength))
+            vars(twin)["_mix"] = votes._mix
+            weights, offsets = twin.weights_and_offsets
+            scores.append(x[row] @ weights + offsets)
+        return np.argmax(scores, axis=1) == y
+
+    assert AutoClassifier().fit(x, y).chosen() == {"strength": stronger(right)}
+
+
+def test_the_strength_is_found_and_stays() -> None:
+    (x, y), new = faint(240), faint(300, seed=1)
+    model = AutoClassifier().fit(x, y)
+    found = model.chosen()
+    assert found["strength"] < 0.1
+    assert model.score(*new) > 0.1 + AutoClassifier(strength=1).fit(x, y).score(*new)
+    model.partial_fit(x[:20], y[:20])  # too few to tell
+    assert model.chosen() == found
+    merged = AutoClassifier().fit(x[:20], y[:20])
+    merged.adopt_merged(merged.statistics_ + model.statistics_, model)
+    assert merged.chosen() == found
+    half = model.with_parameters(strength=0.5).in_force()["lambda"]
+    assert half == pytest.approx(0.5 * Prior.of(model.statistics_).lam)
+
+
+@pytest.mark.parametrize("strength", [0, -1.0, "gcv", None, np.nan])
+def test_what_is_no_strength_is_refused(strength: Any) -> None:
+    with pytest.raises(InputError, match=r"strength = .* cannot be used"):
+        AutoClassifier(strength).fit([[1.0], [2.0]], ["cat", "dog"])
 
 
 def test_without_any_class_nothing_is_familiar() -> None:

@@ -79,8 +79,11 @@ def test_learn_can_change_lambda_and_balance(here, ok):
 def test_learn_chooses_all_by_itself_unless_told_otherwise(here, ok, refused):
     wanted = ("--backbone", "vit-nano", "--k", "2")
     ok("learn", "first", "--to", "new.layup", *wanted)
-    assert storage.read_header(here / "new.layup", "model")["classifier"] == {"kind": "auto"}
-    refused("learn", "first", "--to", "new.layup", "--lam", "1", says=["makes all its choices from the sums"])
+    assert storage.read_header(here / "new.layup", "model")["classifier"] == {
+        "kind": "auto",
+        "strength": "search",
+    }
+    refused("learn", "first", "--to", "new.layup", "--lam", "1", says=["no use for --lam", "from the sums"])
     result = ok("learn", "first", "--to", "paper.layup", "--lam", "search", *wanted)
     header = storage.read_header(here / "paper.layup", "model")
     assert header["classifier"]["lam"] == "search"

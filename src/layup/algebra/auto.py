@@ -18,13 +18,16 @@ m is N / (N + 5) of the mean of all class means: with few samples, the centre is
 divided by its mean margin between classes at the class means, so that both have the same scale, whatever the
 network.
 
-No λ is searched, no sample is needed twice, and the order of batches does not matter: whatever was learned,
-merged and forgotten, the classifier is that of the sums. docs/choices.md compares it with others.
+On photos this is as good as any λ that could be searched, and whatever was learned, merged and forgotten, in
+whatever order, the classifier is that of the sums. Some pictures are unlike photos: of handwritten digits, a
+hundredth of this λ is better. So λ has a `strength`, 1 at first, which a batch may change: if, judged by all
+others, clearly more of its samples are right with another (`stronger`). docs/choices.md has the measurements.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -33,9 +36,11 @@ from numpy.typing import NDArray
 
 from layup.algebra.classifier import SumsClassifier
 from layup.algebra.held_out import HeldOut, judged
+from layup.algebra.parameters import KINDS
 from layup.algebra.samples import Floats
 from layup.algebra.statistics import GramStatistics
 from layup.algebra.whitening import LeftOut, Whitening
+from layup.errors import InputError
 
 DEPTH = 4.0
 """How much more each layer counts than the one before it, with few samples: γ − 1 is this over n̄ + 1."""
@@ -47,6 +52,17 @@ CENTRE = 5.0
 """How many samples it takes to trust half of the centre."""
 CONSTANT = 1e-10
 """A layer that varies less than this, as a share of its squares, is the same for all samples."""
+CLEAR = 2.0
+"""By how many standard errors another strength must be better."""
+JUDGED = 1000
+"""How many samples of a batch are judged at most, to choose the strength."""
+FEWEST = 100
+"""How many samples it takes to judge at all."""
+ENOUGH = 5
+"""How many samples their classes must have: with fewer, leaving one out makes another problem of it."""
+STEP = 10**0.5
+STRENGTHS = (1e-4, 1e2)
+"""The range of strengths that are tried."""
 ROUNDING = 1e-13
 """Differences of inner products that are smaller than this, as a share of them, are rounding."""
 
@@ -79,6 +95,10 @@ class Prior:
         amount = min(ratio, MOST) if ratio > 1 else ratio**FALL
         lam = amount * float((scatter / prior).mean()) or 1.0  # any will do where all samples are zero
         return cls(np.sqrt(prior), lam, total / (total + CENTRE), size)
+
+    def times(self, strength: float) -> Self:
+        """With another λ."""
+        return replace(self, lam=strength * self.lam)
 
     def whitening(self, sums: GramStatistics) -> Whitening:
         """Σ of these sums, factorised."""
@@ -116,6 +136,7 @@ class Votes:
 
     statistics: GramStatistics
     known: Prior | None = None
+    strength: float = 1.0
 
     @property
     def solved(self) -> bool:
@@ -125,7 +146,7 @@ class Votes:
     @cached_property
     def prior(self) -> Prior:
         """What the sums say before they are solved."""
-        return self.known or Prior.of(self.statistics)
+        return self.known or Prior.of(self.statistics).times(self.strength)
 
     @cached_property
     def whitening(self) -> Whitening:
@@ -220,33 +241,112 @@ def _margin(scores: Floats) -> float:
     return margin if margin > ROUNDING * np.abs(scores).max() else 1.0
 
 
-class AutoClassifier(SumsClassifier):
-    """The classifier of `LayUP`: ridge and cosine votes of scaled layers, with all choices made by the sums.
+def stronger(right: Callable[[float], NDArray[np.bool_]], now: float = 1.0) -> float:
+    """The strength under which clearly more samples are right than under the present one; else that one.
 
-    Learning costs d² operations per sample, the first prediction after a batch one solve (d³/3). It has no
-    parameters: two models with the same sums give the same predictions.
+    right: which samples are right, for any strength. Tried are half decades below and above the present one,
+    as long as each is better than the one before.
+
+    >>> stronger(lambda strength: np.arange(100) < (90 if strength < 0.2 else 70 - 10 * np.log10(strength)))
+    0.1
+    >>> stronger(lambda strength: np.arange(100) < 70 + (strength > 1))  # one more is not clear
+    1.0
+    """
+    before = right(now)
+    best, most = now, before
+    for step in (1 / STEP, STEP):
+        at, here = now, before
+        while STRENGTHS[0] <= at * step <= STRENGTHS[1] and (found := right(at * step)).sum() > here.sum():
+            at, here = at * step, found
+        gained, lost = int((here & ~before).sum()), int((before & ~here).sum())
+        if gained - lost > CLEAR * np.sqrt(gained + lost) and here.sum() > most.sum():
+            best, most = at, here
+    return float(f"{best:.12g}")
+
+
+class AutoClassifier(SumsClassifier):
+    """The classifier of `LayUP`: ridge and cosine votes of scaled layers; its choices follow from the sums.
+
+    Learning costs d² operations per sample, and about three solves per batch of 100 samples or more to see
+    whether the strength of λ is right; the first prediction after a batch one solve (d³/3).
+
+    Args:
+        strength: what the λ of the sums is multiplied by. "search": 1, unless the samples of a batch clearly
+            say otherwise; or a number > 0. With a number, the classifier is a function of the sums alone.
 
     >>> X = np.array([[1.0, 0.1], [0.9, 0.0], [0.1, 1.0], [0.0, 0.8]])
     >>> model = AutoClassifier().partial_fit(X[:2], ["cat", "cat"])
     >>> model.partial_fit(X[2:], ["dog", "dog"]).predict([[0.8, 0.2], [0.1, 0.7]]).tolist()
     ['cat', 'dog']
     >>> model.familiarity(np.array([[0.8, 0.1], [-1.0, -1.0]])).round(2).tolist()
-    [1.0, 0.14]
+    [1.0, 0.42]
     """
 
     kind = "auto"
     votes_: Votes
 
-    def __init__(self) -> None:
-        pass
+    def __init__(self, strength: float | str = "search") -> None:
+        self.strength = strength
 
     def check(self) -> None:
-        """There are no parameters that could be wrong."""
+        """Refuse what is not a strength."""
+        if not KINDS[self.kind].parameters["strength"].holds(self.strength):
+            raise InputError(
+                f"strength = {self.strength!r} cannot be used: give a number > 0, or 'search'.",
+                about="strength",
+            )
 
-    def adopt(self, statistics: GramStatistics) -> None:
-        """Continue from these sums."""
+    @property
+    def needs_samples(self) -> bool:
+        """Whether the samples of each batch are asked about the strength."""
+        return self.strength == "search"
+
+    def adopt(self, statistics: GramStatistics, strength: float | None = None) -> None:
+        """Continue from these sums; `strength` is what a batch has said about it."""
         super().adopt(statistics)
-        self.votes_ = Votes(statistics)
+        if not self.needs_samples:
+            strength = float(self.strength)
+        elif strength is None:
+            strength = self.votes_.strength if hasattr(self, "votes_") else 1.0
+        self.votes_ = Votes(statistics, strength=strength)
+
+    def adopt_merged(self, statistics: GramStatistics, other: Self) -> None:
+        """Continue from sums that include another's, with the strength of the one with more samples."""
+        both = (
+            (self.statistics_.total, self.votes_.strength),
+            (other.statistics_.total, other.votes_.strength),
+        )
+        self.adopt(statistics, max(both)[1])
+
+    def chosen(self) -> dict[str, Any]:
+        """The strength."""
+        return {"strength": self.votes_.strength}
+
+    def _restore(self, sums: Any, chosen: Mapping[str, Any]) -> None:
+        self.adopt(sums, float(chosen["strength"]))
+
+    def _go_on_from(self, other: Self) -> None:
+        self.adopt(other.statistics_, other.votes_.strength)
+
+    def search_values(self, width: int, classes: int, samples: int, known: int) -> int:
+        """How many values judging a batch holds: S_W twice, its factor, and the samples, whitened."""
+        return 4 * width**2 + 3 * min(samples, JUDGED) * width if self.needs_samples else 0
+
+    def _search(self, x: NDArray[Any], labels: NDArray[Any], batch: GramStatistics) -> tuple[float] | None:
+        """The strength that fits a batch which is about to be learned; None if it is too small to tell."""
+        sums = self.statistics_ + batch
+        index = np.searchsorted(sums.labels, labels)
+        rows = np.flatnonzero(sums.counts[index] >= ENOUGH)
+        if len(rows) < FEWEST:
+            return None
+        rows = np.sort(np.random.default_rng(0).permutation(rows)[:JUDGED])
+        chosen, own, prior = x[rows].astype(np.float64), index[rows].astype(np.int64), Prior.of(sums)
+
+        def right(strength: float) -> NDArray[np.bool_]:
+            scores, _ = Votes(sums, prior.times(strength)).left_out(chosen, own)
+            return np.asarray(scores.argmax(axis=1) == own)
+
+        return (stronger(right, self.votes_.strength),)
 
     @property
     def ready(self) -> bool:

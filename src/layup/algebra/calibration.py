@@ -130,7 +130,7 @@ def plausibility(held: HeldOut) -> Floats:
 
     >>> held = HeldOut(["cat", "dog"], np.array([0, 1] * 10), np.ones(20, bool), np.array([[2.0, 1.0]] * 20))
     >>> plausibility(held)[:2].round(2).tolist()
-    [0.52, 0.48]
+    [0.5, 0.5]
     """
     calibration = Calibration.of(held)
     if calibration is None:

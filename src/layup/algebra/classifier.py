@@ -128,10 +128,6 @@ class SumsClassifier(Estimator):
     def with_parameters(self, **parameters: Any) -> Self:
         """A classifier with other parameters that continues from the same sums."""
         for name in parameters:
-            if not self.get_params():
-                raise InputError(
-                    f"{name} cannot be set: this classifier makes all its choices from the sums.", about=name
-                )
             if name not in self.get_params():
                 raise unknown_name(f"parameter of a {self.kind} classifier", name, self.get_params())
         changed: Self = clone(self).set_params(**parameters)

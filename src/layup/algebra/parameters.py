@@ -44,6 +44,7 @@ class RidgeOptions(TypedDict, total=False):
 Parameters = dict[str, Rule]
 
 LAM = one_of(*LAMBDA_RULES) | AMOUNT
+STRENGTH = Rule("a number > 0", lambda value: AMOUNT.holds(value) and value > 0)
 PRECISION = one_of(*PRECISIONS)
 RIDGE: Parameters = {"lam": LAM, "balance": TRUTH, "precision": PRECISION, "grid": one_of(*GRIDS)}
 ONE_LAMBDA: Parameters = {"lambda": AMOUNT.or_none()}
@@ -61,7 +62,7 @@ class Kind:
 
 
 KINDS = {
-    "auto": Kind({}, {}),
+    "auto": Kind({"strength": one_of("search") | STRENGTH}, {"strength": STRENGTH}),
     "ridge": Kind(RIDGE, ONE_LAMBDA),
     "held-out ridge": Kind({"lam": LAM, "seed": whole(), "precision": PRECISION}, ONE_LAMBDA),
     "average of ridges": Kind(RIDGE, LAMBDA_PER_BLOCK),

@@ -345,6 +345,8 @@ def information(header: Mapping[str, Any], path: Path) -> None:
         lam = header["chosen"]["lambda"]
         chosen = "from the sums, when needed" if lam is None else f"{lam:g}"
         values["λ"] = f"{chosen} (rule: {classifier['lam']})"
+    if "strength" in header["chosen"]:
+        values["strength of λ"] = f"{header['chosen']['strength']:g} (rule: {classifier['strength']})"
     if "balance" in classifier:
         values["balance"] = "on" if classifier["balance"] else "off"
     values["learned"] = f"{sum(counts.values()):,} images of {len(counts):,} classes"

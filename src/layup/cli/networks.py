@@ -85,6 +85,12 @@ class Wanted:
                     f"'{path}' was made with {option} {value}, not {wanted}. A model keeps these: "
                     f"leave {option} out, or start a new model with another --to."
                 )
+        if self.ridge and "lam" not in model.classifier.get_params():
+            option = option_of(next(iter(self.ridge)))
+            raise InputError(
+                f"'{path}' has no use for {option}: its classifier makes its choices from the sums. Leave "
+                f"{option} out, or start a new model with another --to."
+            )
         for name, asked, has in (
             ("anonymous", self.anonymous, model.photos is None),
             ("per_class", self.per_class, model.per_class),

@@ -63,7 +63,8 @@ def forecast_batch(
         fewer = ((k, of(k=k)) for k in range(len(widths) - 1, 0, -1))
         instead |= next(({f"k = {k}": other} for k, other in fewer if other.fits), {})
     if classifier.needs_samples:
-        instead["lam = 1"] = of(searched=False)
+        searched = "lam" if "lam" in classifier.get_params() else "strength"
+        instead[f"{searched} = 1"] = of(searched=False)
     if "precision" in classifier.get_params():
         instead["precision = float32"] = of(precision="float32")
     if per_class:

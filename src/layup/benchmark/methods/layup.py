@@ -48,14 +48,16 @@ LayUPAutoMethod = closed_form(
         cosine:  (Φ(x) − m)ᵀ R (μ_y − m) / ‖μ_y − m‖_R           with the mean m of all class means
 
     and the score is the sum of the two, each divided by its mean margin between classes. λ and D follow from
-    the sums, so nothing depends on the order of tasks.
+    the sums. λ is multiplied by a strength, which is 1 unless a task clearly says otherwise.
 
     Keeps: the same as `layup`, d²/2 + C·d values of 8 bytes, and one count per class, for C classes.
     Costs: one pass through the network and d² operations per image; one solve (d³/3) before the first
-    prediction after a task.
+    prediction after a task, and about three per task to judge the strength.
     Needs: a network with at least k layers. It can be tuned in a first session.
 
     k: how many of the last layers; the default depends on the network.
+    strength: what λ is multiplied by: "search" (the default), by leave-one-out on the current task, if 100
+        images or more can be judged, and only if it is clearly better; or a number > 0.
     """,
     features=lambda method, setup: LastLayers(method.k),
     classifier=AutoClassifier,
