@@ -241,7 +241,7 @@ def test_its_state_is_that_of_the_sums() -> None:
 
 
 def faint(count: int, seed: int = 0) -> tuple[Any, Any]:
-    """Samples whose classes differ in values that vary little, beside many that vary much and mean nothing."""
+    """Samples whose classes differ in values that vary little, among many that only vary."""
     rng = np.random.default_rng(seed)
     y = np.arange(count) % 3
     x = 10 * rng.normal(size=(count, 40))
