@@ -109,7 +109,7 @@ Head: TypeAlias = Callable[[Split], float | None]
 
 
 def auto(split: Split) -> float:
-    classifier = AutoClassifier()
+    classifier = AutoClassifier(strength=1)
     classifier.adopt(split.sums())
     return split.accuracy(classifier.predict(split.asked))
 

@@ -251,7 +251,7 @@ def faint(count: int, seed: int = 0) -> tuple[Any, Any]:
 
 def test_what_is_right_is_told_by_leaving_one_out() -> None:
     """The decision of `stronger`, with what refitting without each sample says."""
-    x, y = faint(120)
+    x, y = faint(210)
     sums = GramStatistics(x.shape[1])
     sums.update(x, y)
     prior = Prior.of(sums)

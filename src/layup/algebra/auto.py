@@ -52,11 +52,11 @@ CENTRE = 5.0
 """How many samples it takes to trust half of the centre."""
 CONSTANT = 1e-10
 """A layer that varies less than this, as a share of its squares, is the same for all samples."""
-CLEAR = 2.0
+CLEAR = 1.5
 """By how many standard errors another strength must be better."""
 JUDGED = 1000
 """How many samples of a batch are judged at most, to choose the strength."""
-FEWEST = 100
+FEWEST = 200
 """How many samples it takes to judge at all."""
 ENOUGH = 5
 """How many samples their classes must have: with fewer, leaving one out makes another problem of it."""
@@ -267,7 +267,7 @@ def stronger(right: Callable[[float], NDArray[np.bool_]], now: float = 1.0) -> f
 class AutoClassifier(SumsClassifier):
     """The classifier of `LayUP`: ridge and cosine votes of scaled layers; its choices follow from the sums.
 
-    Learning costs d² operations per sample, and about three solves per batch of 100 samples or more to see
+    Learning costs d² operations per sample, and about three solves per batch of 200 samples or more to see
     whether the strength of λ is right; the first prediction after a batch one solve (d³/3).
 
     Args:

@@ -56,7 +56,7 @@ LayUPAutoMethod = closed_form(
     Needs: a network with at least k layers. It can be tuned in a first session.
 
     k: how many of the last layers; the default depends on the network.
-    strength: what λ is multiplied by: "search" (the default), by leave-one-out on the current task, if 100
+    strength: what λ is multiplied by: "search" (the default), by leave-one-out on the current task, if 200
         images or more can be judged, and only if it is clearly better; or a number > 0.
     """,
     features=lambda method, setup: LastLayers(method.k),
