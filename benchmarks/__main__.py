@@ -8,6 +8,8 @@ python -m benchmarks.heads        the default classifier against others (needs i
 python -m benchmarks.head_parts   what each of its parts brings (needs images)
 python -m benchmarks.head_tasks   that it does not depend on tasks (needs images)
 python -m benchmarks.head_costs   its seconds, against the paper's search for λ
+python -m benchmarks.strength     the strength of λ, searched or not, on photos and on digits (needs images)
+python -m benchmarks.certainty    confidence, sets of labels, and what is unknown (needs images; half an hour)
 python -m benchmarks.low_data     few images per class, and small classes among large ones (needs images)
 python -m benchmarks.wide_grid    λ beyond the paper's grid, and the expected accuracy (needs images)
 python -m benchmarks.audit        planted wrong labels, and labels saved by suggestions (needs images)
