@@ -291,10 +291,7 @@ class AutoClassifier(SumsClassifier):
     def check(self) -> None:
         """Refuse what is not a strength."""
         if not KINDS[self.kind].parameters["strength"].holds(self.strength):
-            raise InputError(
-                f"strength = {self.strength!r} cannot be used: give a number > 0, or 'search'.",
-                about="strength",
-            )
+            raise InputError(f"strength = {self.strength!r} cannot be used: give a number > 0, or 'search'.")
 
     @property
     def needs_samples(self) -> bool:
