@@ -613,7 +613,7 @@ def test_other_kinds_of_models_are_used_alike(here, ok, refused):
     assert "λ" not in ok("learn", "second", "--to", "nmc.layup").out
     ok("forget", "nmc.layup", "second")
     refused(
-        "learn", "second", "--to", "nmc.layup", "--lam", "1", says=["Unknown parameter", "'lam'", "metric"]
+        "learn", "second", "--to", "nmc.layup", "--lam", "1", says=["no use for --lam", "from the sums"]
     )
 
 

@@ -107,7 +107,7 @@ def test_all_methods_are_registered_under_their_names():
 @pytest.mark.parametrize(
     ("name", "options", "says"),
     [
-        ("layupp", {}, r"Unknown method 'layupp'\. Known: layup, ridge, .*\. Did you mean 'layup'\?"),
+        ("layupp", {}, r"Unknown method 'layupp'\. Known: layup, layup-auto, .*\. Did you mean 'layup'\?"),
         ("ranpack", {}, r"Did you mean 'ranpac'\?"),
         ("nmc", {"k": 1}, r"The method 'nmc' has no option 'k'\. It takes metric\."),
         ("laynmc", {"k": 1, "lam": 1}, r"The method 'laynmc' has no option 'lam'\. It takes k, metric\."),

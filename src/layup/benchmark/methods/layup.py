@@ -61,7 +61,7 @@ LayUPAutoMethod = closed_form(
     """,
     features=lambda method, setup: LastLayers(method.k),
     classifier=AutoClassifier,
-    options={"k": None},
+    options={"k": None, "strength": "search"},
 )
 
 RidgeMethod = closed_form(
