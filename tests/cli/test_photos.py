@@ -612,9 +612,7 @@ def test_other_kinds_of_models_are_used_alike(here, ok, refused):
     assert "a" in ok("predict", "nmc.layup", "test").out
     assert "λ" not in ok("learn", "second", "--to", "nmc.layup").out
     ok("forget", "nmc.layup", "second")
-    refused(
-        "learn", "second", "--to", "nmc.layup", "--lam", "1", says=["no use for --lam", "from the sums"]
-    )
+    refused("learn", "second", "--to", "nmc.layup", "--lam", "1", says=["no use for --lam", "from the sums"])
 
 
 def test_wrong_commands_get_a_guess(refused):
