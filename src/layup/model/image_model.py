@@ -278,7 +278,7 @@ class ImageModel:
         """Change parameters of the classifier, from now on; what was learned stays as it is.
 
         >>> from layup import LayUP
-        >>> LayUP("vit-nano").configure(lam="gcv").classifier.lam
+        >>> LayUP("vit-nano", lam=1.0).configure(lam="gcv").classifier.lam
         'gcv'
         """
         self.classifier = clone(self.knowledge.configure(**parameters))
