@@ -33,16 +33,36 @@ def means_and_inverse(x: Any, y: Any) -> tuple[Any, Any]:
     return means, np.linalg.inv(oracle.within(x, y) + LAM * np.diag(SCALE**2))
 
 
-def test_inner_products_are_those_of_a_dense_inverse(data: Any) -> None:
+@pytest.fixture(params=["many samples", "few", "few, of which some are equal"])
+def any_number(request: pytest.FixtureRequest, data: Any) -> tuple[Any, Any]:
+    """More samples than dimensions, or fewer, whose span is all that is factorised."""
     x, y = data
+    if request.param == "many samples":
+        return x, y
+    rows = [0, 1, 5, 6, 8] if request.param == "few" else [0, 0, 5, 6, 6]
+    return x[rows], y[rows]
+
+
+def test_inner_products_are_those_of_a_dense_inverse(any_number: Any, data: Any) -> None:
+    (x, y), asked = any_number, data[0]
     whitening, (means, inverse) = Whitening(taught(x, y), SCALE, LAM), means_and_inverse(x, y)
     np.testing.assert_allclose(whitening.between, means @ inverse @ means.T)
     np.testing.assert_allclose(whitening.weights, inverse @ means.T)
-    cross, own = whitening.of(x)
-    np.testing.assert_allclose(cross, x @ inverse @ means.T)
-    np.testing.assert_allclose(own, [row @ inverse @ row for row in x])
-    psi = whitening.whitened(x)
-    np.testing.assert_allclose(psi @ psi.T, x @ inverse @ x.T, atol=1e-12)
+    cross, own = whitening.of(asked)
+    np.testing.assert_allclose(cross, asked @ inverse @ means.T)
+    np.testing.assert_allclose(own, [row @ inverse @ row for row in asked])
+    psi = whitening.whitened(asked)
+    np.testing.assert_allclose(psi @ psi.T, asked @ inverse @ asked.T, atol=1e-12)
+
+
+def test_a_few_samples_and_their_sums_are_whitened_alike(any_number: Any, data: Any) -> None:
+    sums = taught(*any_number)
+    saved = GramStatistics.from_state(*sums.copy().state())
+    assert sums.rows is not None
+    assert saved.rows is None
+    one, other = (Whitening(each, SCALE, LAM).of(data[0]) for each in (sums, saved))
+    np.testing.assert_allclose(one[0], other[0])
+    np.testing.assert_allclose(one[1], other[1])
 
 
 def test_without_a_sample_they_are_those_of_all_others(data: Any) -> None:

@@ -63,6 +63,8 @@ ENOUGH = 5
 STEP = 10**0.5
 STRENGTHS = (1e-4, 1e2)
 """The range of strengths that are tried."""
+TIE = 1e-12
+"""Scores that differ by less than this, as a share of them, are equal."""
 ROUNDING = 1e-13
 """Differences of inner products that are smaller than this, as a share of them, are rounding."""
 
@@ -378,5 +380,8 @@ class AutoClassifier(SumsClassifier):
         return self.votes.weights_and_offsets
 
     def _score(self, x: Floats) -> Floats:
+        """Classes that are equal but for rounding have equal scores, where they are the highest."""
         weights, offsets = self.linear()
-        return x @ weights + offsets
+        scores = x @ weights + offsets
+        highest = scores.max(axis=1, keepdims=True)
+        return np.where(scores >= highest - TIE * np.abs(highest), highest, scores)

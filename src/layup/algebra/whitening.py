@@ -16,6 +16,10 @@ b = M R u, d = 1 − k h and g = k/d, Sherman and Morrison give the same product
     xᵀR'x = A_yy + 2 b_y + h + g (b_y + h)²
 
 So judging each of n samples by all the others costs d² operations per sample, and nothing is learned again.
+
+A few samples span a few directions only, and beyond them Σ is λD. With an orthonormal basis Q of what they
+span, in units of √D, only QᵀΣQ is factorised; what of x is beyond the span is divided by √λ. So r samples
+cost d r² operations, not d³/3.
 """
 
 from __future__ import annotations
@@ -38,7 +42,7 @@ ROUNDING = 1e-9
 
 
 class Whitening:
-    """R = (S_W + λD)⁻¹ of sums, factorised. Costs d³/3 operations, and holds d² values.
+    """R = (S_W + λD)⁻¹ of sums, factorised. Costs d³/3 operations, and holds d² values; less for few samples.
 
     Args:
         statistics: the sums; at least one class.
@@ -57,15 +61,26 @@ class Whitening:
         self.counts = statistics.counts
         self.means: Floats = statistics.prototypes / statistics.counts[:, None]
         self.scale = scale
-        scatter = statistics.within_class_scatter()
-        scatter /= np.outer(scale, scale)
-        require_finite(scatter)
-        self._factor = _factorised(torch.from_numpy(scatter), lam)
+        few = statistics.rows
+        if few is None or len(few[0]) >= statistics.dim:
+            self._basis, scatter = None, _scatter(statistics, scale)
+        else:
+            index = np.searchsorted(statistics.labels, few[1])
+            self._basis, scatter = _spanned(few[0] / scale, self.means[index] / scale)
+        self._factor, self._lam = _factorised(scatter, lam)
 
     def whitened(self, x: Floats) -> Floats:
-        """ψ of each row. Costs d² operations per row."""
-        columns = torch.from_numpy(np.ascontiguousarray((x / self.scale).T))
-        return np.asarray(torch.linalg.solve_triangular(self._factor, columns, upper=False).T.numpy())
+        """ψ of each row. Costs d² operations per row; d r where r samples span a part of the space."""
+        rows = torch.from_numpy(x / self.scale)
+        if self._basis is None:
+            return self._divided(rows)
+        inside = rows @ self._basis
+        beyond = (rows - inside @ self._basis.mT) / self._lam**0.5
+        return np.hstack([self._divided(inside), beyond.numpy()])
+
+    def _divided(self, rows: torch.Tensor) -> Floats:
+        columns = rows.mT.contiguous()
+        return np.asarray(torch.linalg.solve_triangular(self._factor, columns, upper=False).mT.numpy())
 
     @cached_property
     def centres(self) -> Floats:
@@ -80,9 +95,11 @@ class Whitening:
     @cached_property
     def weights(self) -> Floats:
         """R Mᵀ, d × C: b(x) of many samples is x @ weights, without whitening them."""
-        columns = torch.from_numpy(np.ascontiguousarray(self.centres.T))
-        solved = torch.linalg.solve_triangular(self._factor.mT, columns, upper=True).numpy()
-        return np.asarray(solved / self.scale[:, None])
+        columns = torch.from_numpy(np.ascontiguousarray(self.centres[:, : len(self._factor)].T))
+        solved = torch.linalg.solve_triangular(self._factor.mT, columns, upper=True)
+        if self._basis is not None:  # class means are within the span
+            solved = self._basis @ solved
+        return np.asarray(solved.numpy() / self.scale[:, None])
 
     def of(self, x: Floats) -> tuple[Floats, Floats]:
         """b(x), n × C, and xᵀ R x, n, of each row. Costs d² operations each."""
@@ -98,16 +115,32 @@ class Whitening:
         return LeftOut.of(self.between, b, h, index, self.counts[index].astype(np.float64))
 
 
-def _factorised(matrix: torch.Tensor, lam: float) -> torch.Tensor:
-    """L of A + λI = L Lᵀ, with λ raised where that is not positive. Overwrites A."""
+def _scatter(statistics: GramStatistics, scale: Floats) -> torch.Tensor:
+    """S_W in units of √D."""
+    scatter = statistics.within_class_scatter()
+    scatter /= np.outer(scale, scale)
+    require_finite(scatter)
+    return torch.from_numpy(scatter)
+
+
+def _spanned(rows: Floats, means: Floats) -> tuple[torch.Tensor, torch.Tensor]:
+    """Q of what the rows span, d × r, and QᵀS_W Q; `means` are those of the class of each row."""
+    require_finite(rows)
+    basis, inside = torch.linalg.qr(torch.from_numpy(rows).mT)
+    around = inside.mT - torch.from_numpy(means) @ basis
+    return basis, around.mT @ around
+
+
+def _factorised(matrix: torch.Tensor, lam: float) -> tuple[torch.Tensor, float]:
+    """L of A + λI = L Lᵀ, and λ, which is raised where that is not positive. Overwrites A."""
     rounding = float(matrix.norm()) * torch.finfo(matrix.dtype).eps
+    added = 0.0
     for _ in range(1 + RAISES):
-        matrix.diagonal().add_(lam)
-        factor: torch.Tensor
+        matrix.diagonal().add_(lam - added)
         factor, failed = torch.linalg.cholesky_ex(matrix)
         if not failed:
-            return factor
-        lam = 10 * max(lam, rounding)  # in addition to what was added before
+            return factor, lam
+        lam, added = 10 * max(lam, rounding), lam
     raise InputError("These sums cannot be solved: what is left in them is not that of any samples.")
 
 
