@@ -240,11 +240,11 @@ def test_its_state_is_that_of_the_sums() -> None:
     np.testing.assert_array_equal(again.scores_of(probes()), model.scores_of(probes()))
 
 
-def faint(count: int, seed: int = 0) -> tuple[Any, Any]:
+def faint(count: int, seed: int = 0, width: int = 40) -> tuple[Any, Any]:
     """Samples whose classes differ in values that vary little, among many that only vary."""
     rng = np.random.default_rng(seed)
     y = np.arange(count) % 3
-    x = 10 * rng.normal(size=(count, 40))
+    x = 10 * rng.normal(size=(count, width))
     x[:, :2] = np.eye(3, 2)[y] + 0.1 * rng.normal(size=(count, 2))
     return x, y
 
@@ -283,6 +283,18 @@ def test_the_strength_is_found_and_stays() -> None:
     assert merged.chosen() == found
     half = model.with_parameters(strength=0.5).in_force()["lambda"]
     assert half == pytest.approx(0.5 * Prior.of(model.statistics_).lam)
+
+
+def test_a_few_samples_in_their_span_have_the_strength_that_their_sums_have() -> None:
+    x, y = faint(260, width=300)
+    x[:, 2:] /= np.arange(3, 301)
+    whole, few = AutoClassifier().fit(x[:10], y[:10]), AutoClassifier().fit(x[:10], y[:10])
+    whole.statistics_.state()  # writing a file adds all samples to G
+    assert whole.statistics_.rows is None
+    assert few.statistics_.rows is not None
+    strengths = {str(each.partial_fit(x[10:], y[10:]).chosen()) for each in (whole, few)}
+    assert strengths == {str(AutoClassifier().fit(x, y).chosen())}
+    assert strengths != {str({"strength": 1.0})}
 
 
 @pytest.mark.parametrize("strength", [0, -1.0, "gcv", None, np.nan])

@@ -32,12 +32,13 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from layup.algebra.classifier import SumsClassifier
 from layup.algebra.held_out import HeldOut, judged
 from layup.algebra.parameters import KINDS
-from layup.algebra.samples import Floats
+from layup.algebra.samples import Floats, Samples
 from layup.algebra.statistics import GramStatistics
 from layup.algebra.whitening import LeftOut, Whitening
 from layup.errors import InputError
@@ -231,6 +232,19 @@ class Votes:
         return 0.5 / _margin(between @ self._inverse), 0.5 / _margin(cosine)
 
 
+def _in_span(earlier: Samples, batch: Samples, prior: Prior) -> tuple[GramStatistics, Floats, Prior]:
+    """Sums, samples of the batch and prior in coordinates of what all samples span, in units of √D.
+
+    Products are the same there. With fewer samples than dimensions, it is smaller.
+    """
+    both = [each for each in (earlier, batch) if len(each[1])]
+    x, labels = (np.concatenate(parts) for parts in zip(*both, strict=True))
+    inside = torch.linalg.qr(torch.from_numpy(x / prior.scale).mT, mode="r").R.mT.numpy()
+    sums = GramStatistics(len(inside))
+    sums.update(inside, labels)
+    return sums, inside[len(earlier[1]) :], replace(prior, scale=np.ones(sums.dim))
+
+
 def _margin(scores: Floats) -> float:
     """By how much class means score higher for their own class than for others, on average; 1 if not.
 
@@ -339,7 +353,10 @@ class AutoClassifier(SumsClassifier):
         if len(rows) < FEWEST:
             return None
         rows = np.sort(np.random.default_rng(0).permutation(rows)[:JUDGED])
-        chosen, own, prior = x[rows].astype(np.float64), index[rows].astype(np.int64), Prior.of(sums)
+        own, prior, earlier = index[rows].astype(np.int64), Prior.of(sums), self.statistics_.rows
+        if earlier is not None and sums.total < sums.dim:
+            sums, x, prior = _in_span(earlier, (x, labels), prior)
+        chosen = x[rows].astype(np.float64)
 
         def right(strength: float) -> NDArray[np.bool_]:
             scores, _ = Votes(sums, prior.times(strength)).left_out(chosen, own)
