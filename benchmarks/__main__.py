@@ -11,7 +11,8 @@ python -m benchmarks.head_costs   its seconds, against the paper's search for λ
 python -m benchmarks.strength     the strength of λ, searched or not, on photos and on digits (needs images)
 python -m benchmarks.certainty    confidence, sets of labels, and what is unknown (needs images; half an hour)
 python -m benchmarks.low_data     few images per class, and small classes among large ones (needs images)
-python -m benchmarks.wide_grid    λ beyond the paper's grid, and the expected accuracy (needs images)
+python -m benchmarks.wide_grid    λ beyond the paper's grid (needs images)
+python -m benchmarks.expected     the accuracy to expect, and that on other photos (needs images)
 python -m benchmarks.audit        planted wrong labels, and labels saved by suggestions (needs images)
 python -m benchmarks.costs        what methods keep and compute, as the paper counts and in bytes
 python -m benchmarks.online       float32 against float64, accuracy over N/d (needs images)
