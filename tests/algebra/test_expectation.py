@@ -19,15 +19,12 @@ from layup import schema
 from layup.algebra.auto import AutoClassifier
 from layup.algebra.blocks import AverageClassifier, DepthsClassifier, LayersClassifier
 from layup.algebra.class_sums import ClassSums
-from layup.algebra.classifier import (
-    DiscriminantClassifier,
-    HeldOutRidgeClassifier,
-    NearestMeanClassifier,
-    RidgeClassifier,
-)
+from layup.algebra.discriminant import DiscriminantClassifier
 from layup.algebra.expectation import MOST_LISTED, Expected, Tally, held_out_tally, wilson
 from layup.algebra.folds import stratified
 from layup.algebra.kinds import CLASSIFIERS
+from layup.algebra.nearest_mean import NearestMeanClassifier
+from layup.algebra.ridge_classifier import HeldOutRidgeClassifier, RidgeClassifier
 from layup.algebra.samples import CHUNK
 from layup.algebra.statistics import GramStatistics
 from layup.errors import InputError

@@ -7,13 +7,10 @@ import pytest
 
 import oracle
 from layup.algebra.auto import AutoClassifier
-from layup.algebra.classifier import (
-    DiscriminantClassifier,
-    HeldOutRidgeClassifier,
-    NearestMeanClassifier,
-    RidgeClassifier,
-)
+from layup.algebra.discriminant import DiscriminantClassifier
 from layup.algebra.held_out import HeldOut
+from layup.algebra.nearest_mean import NearestMeanClassifier
+from layup.algebra.ridge_classifier import HeldOutRidgeClassifier, RidgeClassifier
 from layup.algebra.samples import CHUNK
 from layup.errors import InputError
 

@@ -12,13 +12,10 @@ import oracle
 from layup.algebra.auto import AutoClassifier
 from layup.algebra.blocks import AverageClassifier, DepthsClassifier, LayersClassifier
 from layup.algebra.class_sums import ClassSums
-from layup.algebra.classifier import (
-    DiscriminantClassifier,
-    HeldOutRidgeClassifier,
-    NearestMeanClassifier,
-    RidgeClassifier,
-)
+from layup.algebra.discriminant import DiscriminantClassifier
 from layup.algebra.kinds import CLASSIFIERS, restored
+from layup.algebra.nearest_mean import NearestMeanClassifier
+from layup.algebra.ridge_classifier import HeldOutRidgeClassifier, RidgeClassifier
 from layup.algebra.statistics import GramStatistics
 from layup.errors import InputError, UnknownNameError
 

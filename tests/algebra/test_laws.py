@@ -22,7 +22,8 @@ from layup import NearestMeanClassifier, RidgeClassifier
 from layup.algebra import class_sums, statistics
 from layup.algebra.auto import AutoClassifier
 from layup.algebra.class_sums import ClassSums
-from layup.algebra.classifier import DiscriminantClassifier, HeldOutRidgeClassifier
+from layup.algebra.discriminant import DiscriminantClassifier
+from layup.algebra.ridge_classifier import HeldOutRidgeClassifier
 from layup.algebra.statistics import GramStatistics
 
 ALGEBRAIC = [

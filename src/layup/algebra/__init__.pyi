@@ -14,13 +14,8 @@ from .calibration import (
 )
 from .class_roots import ROOTS as ROOTS, ClassRoots as ClassRoots, root_values as root_values
 from .class_sums import HEADER as HEADER, SOUND as SOUND, ClassSums as ClassSums
-from .classifier import (
-    DiscriminantClassifier as DiscriminantClassifier,
-    HeldOutRidgeClassifier as HeldOutRidgeClassifier,
-    NearestMeanClassifier as NearestMeanClassifier,
-    RidgeClassifier as RidgeClassifier,
-    SumsClassifier as SumsClassifier,
-)
+from .classifier import SumsClassifier as SumsClassifier
+from .discriminant import DiscriminantClassifier as DiscriminantClassifier
 from .estimator import clone as clone
 from .expectation import (
     Expected as Expected,
@@ -50,12 +45,17 @@ from .likeness import (
     limits as limits,
     twins as twins,
 )
+from .nearest_mean import NearestMeanClassifier as NearestMeanClassifier
 from .parameters import KINDS as KINDS, RidgeOptions as RidgeOptions, require_rule as require_rule
 from .ridge import (
     FIRST_LAMBDA as FIRST_LAMBDA,
     Spectrum as Spectrum,
     rounding_floor as rounding_floor,
     solve as solve,
+)
+from .ridge_classifier import (
+    HeldOutRidgeClassifier as HeldOutRidgeClassifier,
+    RidgeClassifier as RidgeClassifier,
 )
 from .samples import Floats as Floats, require_precision as require_precision
 from .statistics import GramStatistics as GramStatistics

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from layup.algebra.classifier import LambdaClassifier
 from layup.algebra.lambda_search import search_blocks
 from layup.algebra.ridge import FIRST_LAMBDA, Solution
+from layup.algebra.ridge_classifier import LambdaClassifier
 from layup.algebra.samples import Floats
 from layup.algebra.statistics import GramStatistics
 

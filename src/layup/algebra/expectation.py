@@ -82,7 +82,7 @@ def held_out_tally(
 
     Leaving one out costs one solve, and d² operations per sample; folds cost a solve each.
 
-    >>> from layup.algebra.classifier import NearestMeanClassifier
+    >>> from layup.algebra.nearest_mean import NearestMeanClassifier
     >>> x = [[1.0, 0.1], [0.9, 0.0], [0.1, 1.0], [0.8, 0.3], [1.0, 1.0]]
     >>> y = ["cat", "cat", "dog", "dog", "eel"]
     >>> held_out_tally(NearestMeanClassifier().fit(x, y), x, y).by_label

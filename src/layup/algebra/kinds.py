@@ -8,13 +8,10 @@ from typing import Any
 from layup.algebra.auto import AutoClassifier
 from layup.algebra.blocks import AverageClassifier, DepthsClassifier, LayersClassifier
 from layup.algebra.class_sums import ClassSums
-from layup.algebra.classifier import (
-    DiscriminantClassifier,
-    HeldOutRidgeClassifier,
-    NearestMeanClassifier,
-    RidgeClassifier,
-    SumsClassifier,
-)
+from layup.algebra.classifier import SumsClassifier
+from layup.algebra.discriminant import DiscriminantClassifier
+from layup.algebra.nearest_mean import NearestMeanClassifier
+from layup.algebra.ridge_classifier import HeldOutRidgeClassifier, RidgeClassifier
 
 CLASSIFIERS: dict[str, type[SumsClassifier]] = {
     each.kind: each
