@@ -16,10 +16,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from benchmarks.heads import NETWORKS, Split, datasets, load
 from layup.algebra.auto import DEPTH, MOST, Prior, Votes
@@ -93,7 +91,7 @@ def of(
 def centred(split: Split) -> float:
     """An intercept: every sample without the mean of the class means."""
     split = split.last(6)
-    mean = _means(split).mean(axis=0)
+    mean = split.sums().means.mean(axis=0)
     split = replace(split, x=split.x - mean, asked=split.asked - mean)
     return accuracy(split, shaped(split))
 
@@ -101,17 +99,12 @@ def centred(split: Split) -> float:
 def one_by_one(split: Split) -> float:
     """Every value in units of its own deviation within classes; of all samples, where each is a class."""
     split = split.last(6)
-    means = _means(split)
+    means = split.sums().means
     alone = len(means) == len(split.x)
     around = means.mean(axis=0) if alone else means[np.unique(split.y, return_inverse=True)[1]]
     deviation = np.sqrt(((split.x - around) ** 2).mean(axis=0)) + 1e-6
     split = replace(split, x=split.x / deviation, asked=split.asked / deviation)
     return accuracy(split, shaped(split))
-
-
-def _means(split: Split) -> NDArray[Any]:
-    sums = split.sums()
-    return np.asarray(sums.prototypes / sums.counts[:, None])
 
 
 def widened(times: int) -> Variant:

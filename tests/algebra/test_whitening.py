@@ -106,7 +106,7 @@ def test_lambda_is_raised_where_forgetting_left_directions_below_zero(data: Any,
     between = Whitening(odd, np.ones(DIM), lam).between
     assert np.linalg.eigvalsh(between)[0] >= 0
     others = directions[:, 1:] @ np.diag(1 / (values[1:] + lam)) @ directions[:, 1:].T
-    means = odd.prototypes / odd.counts[:, None]
+    means = odd.means
     assert np.trace(between) >= np.trace(means @ others @ means.T) * (1 - 100 * below)
 
 

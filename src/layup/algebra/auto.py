@@ -114,7 +114,7 @@ def _scatter(sums: GramStatistics) -> Floats:
     With fewer than two samples per class, they are mostly their own class means: the distance is then from
     the mean of those. And where a layer is the same for all samples, the distance is from zero.
     """
-    squares, means = sums.diagonal, sums.prototypes / sums.counts[:, None]
+    squares, means = sums.diagonal, sums.means
     if sums.total >= 2 * len(sums.labels):
         scatter = squares - sums.counts @ means**2
     else:

@@ -125,6 +125,11 @@ class ClassSums:
         return np.array(self._held.rows, self.precision).reshape(len(self.labels), self.dim)
 
     @property
+    def means(self) -> Floats:
+        """The mean feature vector of each class, C × dim, as a new array."""
+        return np.asarray(self.prototypes / self.counts[:, None])
+
+    @property
     def total(self) -> int:
         """How many samples the sums hold, N."""
         return int(self.counts.sum())

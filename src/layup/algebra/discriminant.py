@@ -74,7 +74,7 @@ class _Discriminant:
     def weights_and_offsets(self) -> tuple[Floats, Floats]:
         """Σ⁻¹ μ, d × C, and what is added to the scores, C."""
         sums = self.statistics
-        means = sums.prototypes / sums.counts[:, None]
+        means = sums.means
         variances, directions = eigenpairs(sums.within_class_scatter() / sums.total)
         rounding = sums.dim * np.finfo(np.float64).eps * np.trace(sums.gram) / sums.total
         least = max(self.lam, rounding) or 1.0  # any number will do where all features are zero

@@ -36,7 +36,7 @@ class NearestMeanClassifier(SumsClassifier):
     def _score(self, x: Floats) -> Floats:
         from sklearn.metrics.pairwise import cosine_similarity, euclidean_distances
 
-        means: Floats = self.statistics_.prototypes / self.statistics_.counts[:, None]
+        means = self.statistics_.means
         if self.metric == "cosine":
             return np.asarray(cosine_similarity(x, means))
         return np.asarray(-euclidean_distances(x, means))

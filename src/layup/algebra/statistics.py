@@ -176,8 +176,8 @@ class GramStatistics(ClassSums):
 
     def within_class_scatter(self) -> Floats:
         """S_W = G − Σ c_y c_yᵀ / n_y: how samples vary around the mean of their class."""
-        scatter, prototypes = self.gram, self.prototypes
-        scatter -= prototypes.T @ (prototypes / self.counts[:, None])
+        scatter = self.gram
+        scatter -= self.prototypes.T @ self.means
         return scatter
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:

@@ -59,7 +59,7 @@ class Whitening:
 
     def __init__(self, statistics: GramStatistics, scale: Floats, lam: float) -> None:
         self.counts = statistics.counts
-        self.means: Floats = statistics.prototypes / statistics.counts[:, None]
+        self.means = statistics.means
         self.scale = scale
         few = statistics.rows
         if few is None or len(few[0]) >= statistics.dim:

@@ -151,7 +151,7 @@ def _parts(classifier: SumsClassifier, x: Floats, best: int, second: int) -> tup
     if linear is None:
         return None
     weights, offsets = linear
-    average = (sums.prototypes / sums.counts[:, None]).mean(axis=0)
+    average = sums.means.mean(axis=0)
     spans = {name: sums.span([name]) for name in sums.layers}
     said = {name: (x - average)[span] @ weights[span] for name, span in spans.items()}
     said[AVERAGE] = average @ weights + offsets
