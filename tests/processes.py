@@ -82,12 +82,18 @@ class Quick:
 
     def finished(self, timeout: float = 120) -> Result:
         """All that it still says until it ends."""
-        errors: list[bytes] = []
-        reader = Thread(target=lambda: errors.append(self.stderr.read()))
-        reader.start()
-        said = self.stdout.read()
-        reader.join(timeout)
-        return Result(self.wait(timeout), said.decode(), errors[0].decode())
+        said: dict[str, bytes] = {}
+
+        def read(name: str) -> None:
+            said[name] = getattr(self, name).read()
+
+        readers = [Thread(target=read, args=[name], daemon=True) for name in ("stdout", "stderr")]
+        for reader in readers:
+            reader.start()
+        code = self.wait(timeout)
+        for reader in readers:
+            reader.join(timeout)
+        return Result(code, said["stdout"].decode(), said["stderr"].decode())
 
     def __enter__(self) -> Quick:
         return self
