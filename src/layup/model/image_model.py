@@ -52,7 +52,8 @@ from layup.model.merging import merge
 from layup.model.network import Network, Origin, relocated
 from layup.model.photo_features import PhotoFeatures
 from layup.model.plan import Plan, plan
-from layup.model.reports import BatchReport, Predictions
+from layup.model.predictions import Predictions, predicted
+from layup.model.reports import BatchReport
 from layup.model.suggest import Suggestions, suggest
 from layup.model.turns import Turn, all_turns, in_turn
 from layup.model.visits import none_usable
@@ -307,27 +308,7 @@ class ImageModel:
         that has a confidence by rule of thumb.
         """
         self._require_able_to_predict()
-        calibration = self.knowledge.calibration
-        found = Predictions(
-            self.classes_,
-            np.zeros((0, len(self.classes_))),
-            [],
-            [],
-            steepness=self.classifier_.steepness if calibration is None else calibration.steepness,
-            calibration=calibration,
-        )
-        scores: list[Floats] = [found.scores]
-        known: list[Floats] = [np.zeros(0)]
-        tells = calibration is not None and calibration.familiar is not None
-        for part in self.extractor_.stream(listed(images), "Predicting"):
-            found.bad.extend(part.bad)
-            found.kept.extend(part.kept.tolist())
-            if len(part.rows):
-                scores.append(self.classifier_.scores_of(part.rows))
-                if tells and (more := self.classifier_.familiarity(part.rows)) is not None:
-                    known.append(more)
-        familiarity = np.concatenate(known) if tells else None
-        return replace(found, scores=np.concatenate(scores), familiarity=familiarity)
+        return predicted(self.classifier_, self.knowledge.calibration, self.extractor_, listed(images))
 
     @in_turn
     def explain(self, image: ImageSource, *, heat: bool = True) -> Explanation:

@@ -1,4 +1,4 @@
-"""What the methods of a model return."""
+"""What learning, forgetting and syncing did."""
 
 from __future__ import annotations
 
@@ -40,97 +40,6 @@ class BatchReport:
     def changed(self) -> bool:
         """Whether anything was learned or forgotten."""
         return bool(self.learned or self.forgotten)
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """The class with the highest score, how sure that is, and the second one. One class has no second."""
-
-    label: str
-    confidence: float | None
-    """How probable it is, from 0 to 1, if the photo is of any known class; None where that cannot be told."""
-    unknown: bool | None
-    """Whether the photo is unlike all that the model knows; None where that cannot be told."""
-    score: float
-    second: str | None
-    margin: float | None
-    """How far the score of the second class is behind."""
-
-
-@dataclass(frozen=True)
-class Predictions:
-    """Scores for the images that could be used: row i is for image `kept[i]`, columns are the classes."""
-
-    classes: list[str]
-    scores: Floats
-    kept: list[int]
-    bad: list[BadImage]
-    steepness: float | None = None
-    """What scores are multiplied by to make them probabilities."""
-    familiarity: Floats | None = None
-    """How like anything learned each image is, from −1 to 1."""
-    calibration: Calibration | None = None
-    """What the photos of the model said, if they were judged."""
-
-    @property
-    def labels(self) -> list[str]:
-        """The class with the highest score; the first one if scores are equal."""
-        return [self.classes[best] for best in self.scores.argmax(axis=1)]
-
-    @property
-    def probabilities(self) -> Floats | None:
-        """How probable each class is, if the image is of any of them; None where that cannot be told."""
-        return None if self.steepness is None else softmax(self.steepness * self.scores)
-
-    @property
-    def unknown(self) -> NDArray[np.bool_] | None:
-        """Which images are less familiar than 95 % of the photos that were learned."""
-        if self.calibration is None or self.familiarity is None:
-            return None
-        least = self.calibration.unknown_below()
-        return None if least is None else self.familiarity < least
-
-    def each(self) -> Iterator[Prediction]:
-        """The prediction for every image, in order.
-
-        >>> found = Predictions(["beagle", "tabby"], np.array([[0.25, 0.75]]), [0], [], steepness=5.0)
-        >>> next(found.each()).label, round(next(found.each()).confidence, 2)
-        ('tabby', 0.92)
-        """
-        rows = np.arange(len(self.scores))
-        best, sure, strange = self.scores.argmax(axis=1), self.probabilities, self.unknown
-        others = self.scores.copy()
-        others[rows, best] = -np.inf
-        for row, first, second in zip(rows, best, others.argmax(axis=1), strict=True):
-            score, next_score = float(self.scores[row, first]), float(self.scores[row, second])
-            alone = first == second
-            yield Prediction(
-                self.classes[first],
-                None if sure is None else float(sure[row, first]),
-                None if strange is None else bool(strange[row]),
-                score,
-                None if alone else self.classes[second],
-                None if alone else score - next_score,
-            )
-
-    def sets(self, coverage: float) -> list[list[str]]:
-        """For every image, the labels that hold the truth with this probability, the most probable first.
-
-        All labels that are as probable as the true label of most photos of the model, when each was judged by
-        all the others; at least the most probable one.
-        """
-        sure = self.probabilities
-        if self.calibration is None or sure is None:
-            raise InputError(
-                "This model cannot give sets of labels: its own photos were never judged. Let it learn, or "
-                "sync, with the cache of this machine.",
-                about="coverage",
-            )
-        least, order = self.calibration.set_threshold(coverage), np.argsort(-sure, axis=1, kind="stable")
-        return [
-            [self.classes[i] for at, i in enumerate(ranks) if not at or row[i] >= least]
-            for ranks, row in zip(order, sure, strict=True)
-        ]
 
 
 def counted(labels: Iterable[str]) -> dict[str, int]:

@@ -17,7 +17,7 @@ from layup.model.audit import deepest
 from layup.model.inputs import chosen
 from layup.model.knowledge import Knowledge
 from layup.model.photo_features import PhotoFeatures
-from layup.model.reports import Predictions
+from layup.model.predictions import Predictions
 from layup.model.visits import none_usable
 
 
