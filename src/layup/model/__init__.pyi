@@ -9,9 +9,6 @@ from .log import Entry as Entry, last_expected as last_expected
 from .named import NMC as NMC, LayNMC as LayNMC, LayUP as LayUP, load as load
 from .occlusion import Heat as Heat
 from .plan import Conflict as Conflict
-from .reports import (
-    BatchReport as BatchReport,
-    Prediction as Prediction,
-    Predictions as Predictions,
-)
+from .predictions import Prediction as Prediction, Predictions as Predictions
+from .reports import BatchReport as BatchReport
 from .suggest import Suggestion as Suggestion, Suggestions as Suggestions

@@ -113,7 +113,8 @@ def predicted(
 ) -> Predictions:
     """The scores of all images that can be used, and which cannot. Only scores are held, not features."""
     classes = classifier.statistics_.labels
-    scores, known = [np.zeros((0, len(classes)))], [np.zeros(0)]
+    scores: list[Floats] = [np.zeros((0, len(classes)))]
+    known: list[Floats] = [np.zeros(0)]
     kept: list[int] = []
     bad: list[BadImage] = []
     tells = calibration is not None and calibration.familiar is not None

@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-import numpy as np
-from numpy.typing import NDArray
-
-from layup.algebra import Calibration, Floats, softmax
-from layup.errors import InputError
 from layup.features import BadImage
 from layup.model.plan import Conflict
 
