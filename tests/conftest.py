@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
 from collections.abc import Iterator
 from itertools import count
@@ -23,6 +24,9 @@ from photos import log_levels_kept
 
 # Two workers on two cores: more threads than cores make small networks several times slower.
 torch.set_num_threads(1)
+
+# A shell makes what it runs in the background ignore Ctrl-C, and so would the processes that tests interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The same examples for everybody, however slow the machine is just now.
 hypothesis.settings.register_profile("layup", deadline=None, derandomize=True)

@@ -11,7 +11,6 @@ import typer
 from layup.cli import console, reports
 from layup.cli.app import app
 from layup.cli.files import held, labelled
-from layup.cli.interrupt import Interrupt
 from layup.cli.networks import Wanted
 from layup.cli.options import AllowBackbone, Backbone, K, Photos, Strict, To, Weights, Workers
 from layup.errors import InputError, LayupError
@@ -82,14 +81,12 @@ def sync(
 
     from layup.images import changes
 
-    interrupt = Interrupt()
-    looks = changes(photos, every, interrupt.sleep)
+    looks = changes(photos, every)
     next(looks)  # before the first sync, so that no change is missed
     if not once() and not watch:
         raise typer.Exit(1)
     if watch:
-        with interrupt:
-            _keep_equal(looks, once, f"Watching '{photos}' every {every:g} s. Stop with Ctrl-C.")
+        _keep_equal(looks, once, f"Watching '{photos}' every {every:g} s. Stop with Ctrl-C.")
 
 
 def _keep_equal(looks: Iterator[object], once: Callable[[], object], words: str) -> None:
