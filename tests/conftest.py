@@ -10,6 +10,9 @@ from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
+# Two workers on two cores: more threads than cores wait for each other. Before NumPy is imported.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 import hypothesis
 import pytest
 import torch
@@ -22,7 +25,6 @@ from layup.cli import main
 from learners import setup_of, tiny
 from photos import log_levels_kept
 
-# Two workers on two cores: more threads than cores make small networks several times slower.
 torch.set_num_threads(1)
 
 # A shell makes what it runs in the background ignore Ctrl-C, and so would the processes that tests interrupt.

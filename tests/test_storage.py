@@ -740,6 +740,7 @@ def test_leftovers_of_this_file_alone_are_removed(saved: Path) -> None:
     assert files_beside(saved) == set(others)
 
 
+@pytest.mark.slow
 def test_killed_writers_never_harm_the_file(tmp_path: Path) -> None:
     script = Path(__file__).with_name("kill_storage.py")
     done = subprocess.run(

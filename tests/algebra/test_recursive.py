@@ -63,6 +63,7 @@ def test_a_stream_may_begin_with_nothing_learned() -> None:
     np.testing.assert_allclose(stream.scores(x), x @ oracle.classifier(x, y, 1.0)[1], atol=1e-10)
 
 
+@pytest.mark.slow
 def test_a_long_stream_keeps_its_digits() -> None:
     rng = np.random.default_rng(3)
     scale = np.logspace(0, -3, DIM)

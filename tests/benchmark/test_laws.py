@@ -113,7 +113,17 @@ def session(setup: Setup, tmp_path_factory: pytest.TempPathFactory) -> Setup:
     return replace(setup, session=FirstSession("ssf", epochs=1), checkpoint=path)
 
 
-@pytest.mark.parametrize("method", EVERY, ids=lambda method: method.name)
+OFTEN = ("layup", "layup-auto", "nmc", "ranpac", "slca")
+"""One method of each kind."""
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        pytest.param(method, id=method.name, marks=() if method.name in OFTEN else pytest.mark.slow)
+        for method in EVERY
+    ],
+)
 def test_every_method_obeys_the_laws(method: Method, setup: Setup, session: Setup) -> None:
     check(method, session if method.adapts else setup, EXAMPLES)
 
@@ -129,6 +139,7 @@ def test_with_any_options_a_method_obeys_the_laws(method: Method, setup: Setup, 
     check(method, session if method.adapts else setup, EXAMPLES)
 
 
+@pytest.mark.slow
 def test_what_a_stream_carries_on_obeys_the_laws_too(setup: Setup) -> None:
     check(SequentialMethod(batch_size=4), replace(setup, setting="ocl"), EXAMPLES)  # an optimiser
 
@@ -136,6 +147,7 @@ def test_what_a_stream_carries_on_obeys_the_laws_too(setup: Setup) -> None:
 # Exemptions
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "law"),
     [(method, law) for method in EVERY if not method.joint for law in method.exempt],

@@ -123,6 +123,7 @@ def test_screens_do_not_overflow(capsys, monkeypatch):
     assert "10 more rows" in printed
 
 
+@pytest.mark.slow
 def test_names_of_all_kinds(here, ok):
     """Brackets, which rich would take for its markup, spaces, quotes and other alphabets."""
     for i, label in enumerate(("[bold]red", "käse 日本", "a,b\"c'd", "$\\x $")):
@@ -189,6 +190,7 @@ def test_merge(here, ok):
     np.testing.assert_allclose(both, joint, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_engines(here, ok, refused, monkeypatch, caplog):
     ok("learn", "second", "--to", "f.layup", *NANO, "--engine", "folded")
     assert re.search(r"engine +folded", ok("info", "f.layup").out)
@@ -375,6 +377,7 @@ def test_photos_whose_names_are_not_utf8_are_predicted(here, ok, monkeypatch):
     assert not has_controls(printed.replace("\n", "") + done.out.replace("\n", ""))
 
 
+@pytest.mark.slow
 def test_folders_by_any_name(here, ok, monkeypatch):
     (here / "link").symlink_to("first")
     expected = [
@@ -695,6 +698,7 @@ def at_once(*arguments, cwd, **settings):
     return Quick(COMMAND, *arguments, cwd=cwd, **settings)
 
 
+@pytest.mark.slow
 def test_a_full_disk_leaves_the_old_model(here):
     before = Path("m.layup").read_bytes()
     limit = 1_000_000  # the model needs 2.4 MB
@@ -754,6 +758,7 @@ def assert_old_or_new(model):
     return counts
 
 
+@pytest.mark.slow
 def test_killed_at_any_time_a_model_is_the_old_one_or_the_new_one(here):
     """Half of the kills come at moments spread over a run, half as soon as anything is being written.
 

@@ -221,6 +221,7 @@ def test_in_dil_there_is_a_panel_for_all_domains(tmp_path, ok):
     assert "mean accuracy of all domains" in (tmp_path / "out" / "over-tasks.svg").read_text()
 
 
+@pytest.mark.slow
 def test_each_dataset_has_pictures_of_its_own(tmp_path, ok):
     folder = put(tmp_path / "r", fake_record(), fake_record("nmc"), fake_record(dataset="other", data="2"))
     done = ok("plot", folder, "--out", tmp_path / "out")

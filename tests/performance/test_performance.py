@@ -359,6 +359,7 @@ def test_growth_is_measured_point_by_point(monkeypatch):
     assert [len(trends) for trends in report.trends.values()] == [4, 4]
 
 
+@pytest.mark.slow
 def test_a_point_is_measured_in_a_process_of_its_own():
     found = point.measured_apart(Size(dim=400, classes=4, samples=200, tasks=2))
     assert 0 < found.seconds < 60

@@ -139,6 +139,7 @@ def ticks(axis):
 # All of them
 
 
+@pytest.mark.slow
 @DRAWINGS
 def test_both_endings_are_files_that_are_not_empty(draw, tmp_path):
     draw(tmp_path / "p.png")
@@ -167,6 +168,7 @@ def shown(figure, monkeypatch):
     return {text: box for text, box in boxes.items() if box.width}
 
 
+@pytest.mark.slow
 @DRAWINGS
 @pytest.mark.parametrize(
     ("count", "long"),

@@ -553,6 +553,7 @@ def test_a_finished_session_is_not_trained_again(backbone, trained, tmp_path):
 SWAPPED = [LABELS[1], LABELS[0], *LABELS[2:]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("finished", [True, False])
 @pytest.mark.parametrize(
     ("images", "labels", "session", "seed"),

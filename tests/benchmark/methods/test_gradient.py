@@ -56,7 +56,14 @@ from learners import (
     tiny,
 )
 
-every_method = pytest.mark.parametrize("method", QUICK.values(), ids=QUICK)
+OFTEN = ("sequential", "slca", "l2p")
+every_method = pytest.mark.parametrize(
+    "method",
+    [
+        pytest.param(method, id=name, marks=() if name in OFTEN else pytest.mark.slow)
+        for name, method in QUICK.items()
+    ],
+)
 PROMPTS = ("l2p", "dualprompt", "coda-prompt")
 FINE_TUNED = ("sequential", "joint", "slca")
 

@@ -312,6 +312,7 @@ def test_every_method_runs_in_every_setting_and_beats_chance(method, setting, se
             assert ("lambda" in step.chosen) == ("nmc" not in method.name and method.name != "adam")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "method", [*map(small, CLOSED_FORM), DepthsMethod((1, 2))], ids=lambda method: method.name
 )

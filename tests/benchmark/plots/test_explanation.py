@@ -45,6 +45,7 @@ def drawn(monkeypatch):
     return figures
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(160, 120), (60, 200), (400, 60)])
 @pytest.mark.parametrize(("layers", "name"), [(1, "cat"), (24, LONG)])
 def test_nothing_overlaps_and_nothing_is_cut_off(tmp_path, drawn, size, layers, name):
