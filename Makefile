@@ -22,7 +22,7 @@ demo: setup
 	$(BIN)/layup demo
 
 test: lint
-	$(BIN)/pytest -n auto
+	$(BIN)/pytest -n auto --dist worksteal
 
 # While you write: under a minute.
 test-fast: setup
@@ -32,7 +32,7 @@ test-fast: setup
 
 # What `make test` leaves out too: every configuration of every estimator, and the built package.
 test-all: lint
-	$(BIN)/pytest -n auto -m ""
+	$(BIN)/pytest -n auto --dist worksteal -m ""
 
 # How much of src/layup the tests of `make test` reach, line by line and branch by branch.
 coverage: setup

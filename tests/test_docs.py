@@ -35,7 +35,17 @@ def name(path: Path) -> str:
     return path.name
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page.name != "tutorial.md"], ids=name)
+EXPERIMENTS = ("benchmark.md", "reproduction.md")
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, id=page.name, marks=pytest.mark.slow if page.name in EXPERIMENTS else ())
+        for page in PAGES
+        if page.name != "tutorial.md"
+    ],
+)
 def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     scope: dict[str, object] = {}

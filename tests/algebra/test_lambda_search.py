@@ -136,6 +136,7 @@ class Case:
         return oracle.search_and_lead(past, self.x[:, span], self.y, balance, self.grid)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "classes",
     [1, 2, 3, 4, 8, *(pytest.param(each, marks=pytest.mark.slow) for each in (5, 6, 7, *range(9, 41)))],

@@ -507,6 +507,7 @@ def test_records_are_given_after_each_task_and_grow(make):
 # Several depths in one run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"lam": "gcv", "balance": True}, {"lam": 1.0}], ids=repr)
 def test_a_sweep_over_k_leaves_the_records_of_single_runs(make, tmp_path, options, batches_learned):
     sweep = make("depths", k=(1, 3), **options)

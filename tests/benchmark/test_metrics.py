@@ -259,6 +259,7 @@ def test_counts_are_distributed_as_those_of_resampled_images(runs: Any, by_image
         assert inside <= level + 0.01
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_image", [False, True])
 def test_the_bootstrap_agrees_with_resampling_images(by_image: bool) -> None:
     rng = np.random.default_rng(0)

@@ -32,6 +32,7 @@ def test_without_a_name_it_lists_what_there_is(ok):
     assert all(name in listed for name in (*ITEMS, "claims", "all"))
 
 
+@pytest.mark.slow
 def test_an_item_is_run_once_and_shown_next_to_the_paper(ok, here, shelf):
     command = ("reproduce", "figure2", "--quick", "--data", shelf / "data")
     first = ok(*command)

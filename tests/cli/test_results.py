@@ -189,6 +189,7 @@ def opened(path):
         return picture.size
 
 
+@pytest.mark.slow
 def test_pictures_of_several_experiments(results, ok, tmp_path):
     done = ok("plot", results, "--out", tmp_path / "deep" / "pictures", "--against", "nmc")
     names = {

@@ -220,6 +220,7 @@ def test_options_of_a_method_are_given_by_name(quick, here):
     assert (options["width"], options["lam"]) == (32, "search")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "adapter"),
     [

@@ -35,7 +35,7 @@ def test_each_photo_is_judged_by_a_model_without_it() -> None:
     assert told == by_leaving_one_out(photos)
     assert 0 < len(found.suspects) < found.judged == len(photos)
     assert found.expected is not None
-    assert found.expected.accuracy == pytest.pytest.approx(1 - len(found.suspects) / len(photos))
+    assert found.expected.accuracy == pytest.approx(1 - len(found.suspects) / len(photos))
     assert min(each.margin for each in found.suspects) > 0
 
 

@@ -549,6 +549,7 @@ def encodings(folder, images):
             file.close()
 
 
+@pytest.mark.slow
 def test_contents_of_files_are_learned_as_the_files_are(nano, tmp_path):
     images, labels = batch({0: 17, 1: 17})
     models = []
@@ -1020,6 +1021,7 @@ def test_a_file_knows_how_its_backbone_was_made(tmp_path):
     assert loaded.backbone_.preprocessing.size == (64, 64)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lam", [1.0, "search", "gcv"])
 def test_a_model_in_float32_stays_so(make, tmp_path, lam):
     model = make(FIRST, lam=lam, precision="float32")
@@ -1293,6 +1295,7 @@ def test_presets_change_how_images_are_read_and_files_remember_it(tmp_path):
     np.testing.assert_array_equal(loaded.scores(TEST[0]), model.scores(TEST[0]))
 
 
+@pytest.mark.slow
 def test_a_tuned_file_is_saved_and_merged_without_a_network(make, tmp_path, monkeypatch):
     first, second = make(FIRST, adapter=BRIEF), make(FIRST, adapter=BRIEF)
     second.forget(*FIRST)

@@ -84,6 +84,7 @@ def test_an_adam_that_shares_frozen_weights_keeps_less_than_layup():
     assert saving(costs.layup(PAPER).values, costs.adam(PAPER, shared=True).values) < -17
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "setup"),
     [

@@ -148,6 +148,7 @@ def test_both_endings_are_files_that_are_not_empty(draw, tmp_path):
     assert "<svg" in (tmp_path / "p.svg").read_text()
 
 
+@pytest.mark.slow
 @DRAWINGS
 def test_a_path_that_cannot_be_written_is_a_sentence(draw, tmp_path):
     with pytest.raises(StorageError, match="no such folder"):

@@ -525,6 +525,7 @@ def test_every_item_shows_something_with_all_runs_and_says_so_with_none(
     assert all(len(line.cells) == len(table.columns) for table in bare.tables for line in table.rows)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few_digits")
 def test_figure_4_takes_the_best_depth_and_needs_a_source_for_the_distance(runner, tmp_path):
     def skill(column, spec):
@@ -690,6 +691,7 @@ def test_a_forecast_knows_what_is_finished_and_what_cannot_be(runner):
     assert "cannot be divided among 9 tasks" in impossible.why
 
 
+@pytest.mark.slow
 def test_a_forecast_of_passes_is_what_a_run_then_takes(runner):
     job = Job(DIGITS, replace(Spec("nmc", "IN1K", "ssf"), tasks=2))
     (before,) = estimates(runner, [job])

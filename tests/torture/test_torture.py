@@ -135,6 +135,7 @@ def test_a_writer_that_is_killed_at_any_step(tmp_path: Path) -> None:
     assert failures(tries, tmp_path, range(tries.every, tries.every + 3)) == []  # at random moments
 
 
+@pytest.mark.slow
 def test_kills_find_a_writer_in_place(tmp_path: Path) -> None:
     tries = kills.tries([rehearsed(tmp_path, deed(in_place))])
     found = failures(tries, tmp_path, range(tries.every))
@@ -201,6 +202,7 @@ def test_power_that_fails_at_any_step(tmp_path: Path) -> None:
     assert failures(tries, tmp_path, range(tries.every, tries.every + 20)) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("writer", "says"),
     [
@@ -291,6 +293,7 @@ def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     return mutations.checkpoints(tmp_path_factory.mktemp("checkpoints"))
 
 
+@pytest.mark.slow
 def test_changed_checkpoints_are_resumed(
     checkpoints, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -699,6 +702,7 @@ def test_a_process_that_does_not_end_is_ended(one_worker: worker.Worker) -> None
     assert code == -signal.SIGKILL
 
 
+@pytest.mark.slow
 def test_a_crash_a_hang_and_an_error_are_one_failure_each(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "GRACE", 2)
     outcome = runner.run(TOY, 7, workers=2, show=False)

@@ -119,6 +119,7 @@ def test_an_unknown_ending_is_a_sentence_and_leaves_nothing(draw, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 @DRAWINGS
 def test_the_same_numbers_give_the_same_picture(draw, tmp_path):
     draw(tmp_path / "a.png")
