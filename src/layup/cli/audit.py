@@ -58,7 +58,7 @@ def audit(
     if sheet is not None:
         from layup.benchmark import plots
 
-        plots.contact_sheet(sheet, judgements.mistakes(found, paths))
+        plots.contact_sheet(sheet, judgements.mistakes(found, paths), plots.SUSPECT)
     if as_json:
         files = {"sheet": sheet, "move": move}
         named = {name: None if path is None else str(path) for name, path in files.items()}

@@ -24,8 +24,8 @@ def plain(colour, size=(64, 48)):
     return Image.new("RGB", size, colour)
 
 
-def sheet_of(tmp_path, mistakes):
-    plots.contact_sheet(tmp_path / "wrong.png", mistakes)
+def sheet_of(tmp_path, mistakes, **options):
+    plots.contact_sheet(tmp_path / "wrong.png", mistakes, **options)
     with Image.open(tmp_path / "wrong.png") as picture:
         assert picture.format == "PNG"
         picture.load()
@@ -124,6 +124,14 @@ def test_names_make_a_difference(tmp_path):
     one = sheet_of(tmp_path, [mistake(plain("red"), "dog", "cat")])
     assert one != sheet_of(tmp_path, [mistake(plain("red"), "dog", "cow")])
     assert one != sheet_of(tmp_path, [mistake(plain("red"), "elk", "cat")])
+
+
+@pytest.mark.parametrize("count", [0, 1, 2])
+def test_labels_that_an_audit_doubts_are_not_called_truth(tmp_path, count):
+    both = [mistake(plain("red"))] * count
+    as_mistakes, as_suspects = sheet_of(tmp_path, both), sheet_of(tmp_path, both, wording=plots.SUSPECT)
+    assert as_mistakes.size == as_suspects.size
+    assert as_mistakes != as_suspects
 
 
 def test_what_cannot_be_written_is_a_sentence(tmp_path):

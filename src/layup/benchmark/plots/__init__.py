@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from layup.benchmark.plots.canvas import BETTER, INK, MARKERS, SAFE_COLOURS, WORSE, require_ending
 from layup.benchmark.plots.confusion import confusion_matrix
-from layup.benchmark.plots.contact_sheet import WORST, contact_sheet
+from layup.benchmark.plots.contact_sheet import SUSPECT, WORST, contact_sheet
 from layup.benchmark.plots.explanation import explanation
 from layup.benchmark.plots.runs import (
     curves,
@@ -26,6 +26,7 @@ __all__ = [
     "INK",
     "MARKERS",
     "SAFE_COLOURS",
+    "SUSPECT",
     "WORSE",
     "WORST",
     "Trend",

@@ -1,9 +1,10 @@
-"""Wrong photos on one sheet: each upright, with its truth and its prediction below it."""
+"""Photos on one sheet: each upright, with its label and what speaks against it below it."""
 
 from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -32,7 +33,34 @@ TEXT, SMALL, LEAST = 15, 12, 10
 """Pixels of letters."""
 
 
-def contact_sheet(path: str | Path, mistakes: Sequence[Mistake]) -> None:
+@dataclass(frozen=True)
+class Wording:
+    """What a sheet calls its photos: the label of each, what speaks against it, and all of them together."""
+
+    label: str
+    other: str
+    none: str
+    one: str
+    many: str
+
+
+WRONG = Wording(
+    "truth",
+    "predicted",
+    "No photo is wrong.",
+    "One photo is wrong.",
+    "wrong photos, the most confident mistakes first",
+)
+SUSPECT = Wording(
+    "label",
+    "suggested",
+    "No label is suspect.",
+    "One label is probably wrong.",
+    "labels that are probably wrong, the surest first",
+)
+
+
+def contact_sheet(path: str | Path, mistakes: Sequence[Mistake], wording: Wording = WRONG) -> None:
     """Draw the first 36 mistakes, with truth and prediction, to a PNG file. Costs one decoding per photo.
 
     >>> import tempfile
@@ -45,11 +73,11 @@ def contact_sheet(path: str | Path, mistakes: Sequence[Mistake]) -> None:
     if Path(path).suffix.lower() != ".png":
         raise InputError(f"Cannot draw a contact sheet as '{path}': its name must end with .png.")
     content = io.BytesIO()
-    _sheet(mistakes).save(content, "PNG")
+    _sheet(mistakes, wording).save(content, "PNG")
     storage.write_bytes(path, content.getvalue())
 
 
-def _sheet(mistakes: Sequence[Mistake]) -> Image.Image:
+def _sheet(mistakes: Sequence[Mistake], wording: Wording) -> Image.Image:
     shown = mistakes[:WORST]
     columns = min(COLUMNS, max(3, len(shown)))
     rows = -(-len(shown) // columns)
@@ -57,9 +85,8 @@ def _sheet(mistakes: Sequence[Mistake]) -> Image.Image:
         "RGB", (GAP + columns * (SIDE + GAP), HEAD + rows * (SIDE + CAPTION + GAP) + GAP), PAPER
     )
     write = ImageDraw.Draw(sheet)
-    _line(
-        write, (GAP, 12), _headline(len(shown), len(mistakes)), _font(18, bold=True), INK, sheet.width - GAP
-    )
+    headline = _headline(len(shown), len(mistakes), wording)
+    _line(write, (GAP, 12), headline, _font(18, bold=True), INK, sheet.width - GAP)
     for number, mistake in enumerate(shown):
         row, column = divmod(number, columns)
         x, y = GAP + column * (SIDE + GAP), HEAD + row * (SIDE + CAPTION + GAP)
@@ -69,17 +96,17 @@ def _sheet(mistakes: Sequence[Mistake]) -> Image.Image:
             sheet.paste(photo, (x + (SIDE - photo.width) // 2, y + (SIDE - photo.height) // 2))
         except BadImageError:  # it was there when it was predicted
             _line(write, (x + 8, y + SIDE // 2), "can no longer be opened", _font(SMALL), GREY, x + SIDE)
-        _caption(write, (x, y + SIDE + 4), mistake, number + 1)
+        _caption(write, (x, y + SIDE + 4), mistake, number + 1, wording)
     return sheet
 
 
-def _headline(shown: int, wrong: int) -> str:
+def _headline(shown: int, wrong: int, wording: Wording) -> str:
     if not wrong:
-        return "No photo is wrong."
+        return wording.none
     if wrong == 1:
-        return "One photo is wrong."
+        return wording.one
     some = f"{wrong}" if shown == wrong else f"{shown} of {wrong:,}"
-    return f"{some} wrong photos, the most confident mistakes first"
+    return f"{some} {wording.many}"
 
 
 def _thumbnail(source: ImageSource) -> Image.Image:
@@ -90,15 +117,18 @@ def _thumbnail(source: ImageSource) -> Image.Image:
     return photo.resize((max(1, round(scale * photo.width)), max(1, round(scale * photo.height))), method)
 
 
-def _caption(write: ImageDraw.ImageDraw, at: tuple[int, int], mistake: Mistake, number: int) -> None:
+def _caption(
+    write: ImageDraw.ImageDraw, at: tuple[int, int], mistake: Mistake, number: int, wording: Wording
+) -> None:
     x, y = at
-    for word, name, colour in (("truth", mistake.truth, BETTER), ("predicted", mistake.predicted, WORSE)):
+    lines = ((wording.label, mistake.truth, BETTER), (wording.other, mistake.predicted, WORSE))
+    for word, name, colour in lines:
         _line(write, (x, y + 2), word, _font(SMALL), GREY, x + SIDE)
         _line(write, (x + WORD, y), name, _fitting(name, SIDE - WORD), colour, x + SIDE)
         y += LINE
     score = f"score {mistake.score:.2f}"
     if mistake.truth_score is not None:
-        score += f", truth {mistake.truth_score:.2f}"
+        score += f", {wording.label} {mistake.truth_score:.2f}"
     end = x + SIDE - _font(SMALL).getlength(score)
     _line(write, (x, y + 2), f"{number}. {_file_name(mistake.image)}", _font(SMALL), GREY, end - 8)
     write.text((end, y + 2), score, GREY, _font(SMALL))
