@@ -24,7 +24,7 @@ SIDE = 256
 GAP = 16
 LINE = 20
 """Pixels from one line of text to the next."""
-WORD = 62
+WORD = 72
 """Pixels of the word before a class."""
 CAPTION = 3 * LINE + 4
 HEAD = 44
