@@ -10,7 +10,7 @@ Needs `cifar100-subset.tar`, `pacs-subset.tar` and `birds-subset.tar` in the dat
 images are means over seeds. "Six layers" are the last ones of the network, whose outputs are put side by
 side; "one" is the last. Compared are
 
-    auto                 the default classifier, of six layers: nothing is searched, no sample is needed twice
+    auto                 the default classifier, of six layers
     ridge                the paper's classifier (of six layers, by search), balanced; also by gcv, and of one
     NMC                  the nearest class mean by cosine, on the network's final embedding
     LDA                  linear discriminants, with the shrinkage that is best by exact leave-one-out
@@ -109,8 +109,9 @@ Head: TypeAlias = Callable[[Split], float | None]
 
 
 def auto(split: Split) -> float:
-    classifier = AutoClassifier(strength=1)
-    classifier.adopt(split.sums())
+    classifier = AutoClassifier()
+    classifier.adopt(GramStatistics(split.layers))
+    classifier.learn_rows(split.x, split.y)
     return split.accuracy(classifier.predict(split.asked))
 
 

@@ -210,6 +210,17 @@ def test_a_class_whose_mean_is_the_centre_has_no_direction() -> None:
     np.testing.assert_allclose(model.familiarity(x.mean(axis=0, keepdims=True)), 0, atol=1e-9)
 
 
+@pytest.mark.parametrize("size", [0.0, 1e-200, 1e-160, 1e-100, 1e-60, 1e-30, 1e-12])
+def test_class_sums_next_to_nothing_have_finite_scores(size: float) -> None:
+    """As in a forged file: photos never have them."""
+    header, arrays = learned(*layered(UNEQUAL)).statistics_.state()
+    signs = np.sign(np.random.default_rng(1).normal(size=arrays["prototypes"].shape))
+    model = AutoClassifier()
+    model.adopt(GramStatistics.from_state(header, {**arrays, "prototypes": size * signs}))
+    assert np.isfinite(model.scores_of(probes())).all()
+    assert np.isfinite(model.familiarity(probes())).all()
+
+
 def test_repeated_samples_count_as_samples() -> None:
     x, y = layered([5, 4, 6])
     twice = learned(np.repeat(x, 2, axis=0), np.repeat(y, 2))

@@ -68,6 +68,8 @@ TIE = 1e-12
 """Scores that differ by less than this, as a share of them, are equal."""
 ROUNDING = 1e-13
 """Differences of inner products that are smaller than this, as a share of them, are rounding."""
+NOTHING = 1e-100
+"""Inner products of whitened vectors that are smaller are none: samples of photos never have them."""
 
 
 @dataclass(frozen=True)
@@ -216,7 +218,7 @@ class Votes:
 
     def _roots(self, squares: Floats) -> Floats:
         """Lengths; infinite where only rounding is left, so that dividing by it gives zero."""
-        least = ROUNDING * np.diagonal(self.whitening.between).max()
+        least = max(ROUNDING * np.diagonal(self.whitening.between).max(), NOTHING)
         return np.sqrt(np.where(squares > least, squares, np.inf))
 
     @property
@@ -254,7 +256,7 @@ def _margin(scores: Floats) -> float:
     margin = float(np.diagonal(scores).mean())
     if others:
         margin -= float((scores.sum(axis=1) - np.diagonal(scores)).mean()) / others
-    return margin if margin > ROUNDING * np.abs(scores).max() else 1.0
+    return margin if margin > max(ROUNDING * np.abs(scores).max(), NOTHING) else 1.0
 
 
 def stronger(right: Callable[[float], NDArray[np.bool_]], now: float = 1.0) -> float:
