@@ -16,9 +16,9 @@ side; "one" is the last. Compared are
     LDA                  linear discriminants, with the shrinkage that is best by exact leave-one-out
     logistic regression  on standardised values, its strength by cross-validation; not where that takes long
 
-All but gcv and NMC look at samples again to choose; `auto` only for the strength of its λ, which photos hardly
-ever change. The table compares `auto` with the one that is best on the test images, row by row: a choice that nobody could have made. --quick is one seed, with 1 and 5
-images per class.
+All but gcv and NMC look at samples again to choose; `auto` only for the strength of its λ, which photos
+hardly ever change. The table compares `auto` with the one that is best on the test images, row by row: a
+choice that nobody could have made. --quick is one seed, with 1 and 5 images per class.
 """
 
 from __future__ import annotations
