@@ -25,6 +25,7 @@ from layup.benchmark.methods.sequential import SequentialMethod
 from layup.benchmark.methods.slca import SLCAMethod
 from layup.images import open_image
 from layup.seeds import seed_of
+from layup.tuning import augmented
 from photos import batch
 
 from timm.models.vision_transformer import VisionTransformer  # isort: skip  # after layup
@@ -40,7 +41,7 @@ QUICK: dict[str, GradientMethod] = {
         JointProbeMethod(**SHORT),
         SLCAMethod(**SHORT, alignment_epochs=2, samples=6),
         L2PMethod(**SHORT, pool=4, length=2, top=2),
-        DualPromptMethod(**SHORT, length=3),
+        DualPromptMethod(**SHORT, general_length=3, expert_length=2),
         CODAPromptMethod(**SHORT, components=6, length=4),
     )
 }
@@ -120,15 +121,20 @@ def pixels_of(backbone: Backbone, images: list[Any]) -> Tensor:
 # The oracle of all training: one image after the other, and torch's own optimisers.
 
 
-def new_rows(width: int, task_number: int, count: int, seed: int = 0) -> list[nn.Parameter]:
+def new_rows(
+    width: int, task_number: int, count: int, seed: int = 0, *, truncated: bool = False
+) -> list[nn.Parameter]:
     """The head's rows of a lesson's new classes."""
     torch.manual_seed(seed_of(seed, task_number, "start"))
+    if truncated:
+        weights = [nn.init.trunc_normal_(torch.empty(width), std=0.02) for _ in range(count)]
+        return [nn.Parameter(torch.cat([each, torch.zeros(1)])) for each in weights]
     bound = 1 / width**0.5
     return [nn.Parameter(torch.empty(width + 1).uniform_(-bound, bound)) for _ in range(count)]
 
 
 def epoch_of(
-    backbone: Backbone, images: list[Any], size: int, seeds: tuple[int, int, int]
+    backbone: Backbone, images: list[Any], size: int, seeds: tuple[int, int, int], augmentation: str = "wide"
 ) -> list[tuple[list[int], Tensor]]:
     """The batches of an epoch: which images, and what augmentation made of them."""
     order = np.random.default_rng(seed_of(*seeds, "order")).permutation(len(images)).tolist()
@@ -137,7 +143,7 @@ def epoch_of(
         chosen, pixels = order[start : start + size], []
         for place in chosen:
             torch.manual_seed(seed_of(*seeds, place))
-            pixels.append(backbone.preprocessing.augmentation(open_image(images[place])))
+            pixels.append(augmented(backbone.preprocessing, augmentation)(open_image(images[place])))
         batches.append((chosen, torch.stack(pixels)))
     return batches
 
@@ -160,7 +166,7 @@ def plain_fine_tuning(
     """All weights and a head, lesson after lesson: the weights, the head's rows, and the last losses.
 
     `rates` are the head's in each epoch, `lr_multiplier` the network's share of it; `own` leaves the scores
-    and rows of classes alone that are not in the lesson, and on a `stream` one Adam serves all lessons.
+    and rows of classes alone that are not in the lesson (as SLCA does, with its rows and crops), and on a `stream` one Adam serves all lessons.
     """
     network = deepcopy(backbone.network).requires_grad_(True)
     rows: dict[str, nn.Parameter] = {}
@@ -169,7 +175,8 @@ def plain_fine_tuning(
     for number, (images, labels) in enumerate(tasks, start=1):
         classes = sorted(set(labels))
         new = [name for name in classes if name not in rows]
-        rows.update(zip(new, new_rows(backbone.embedding_width, number, len(new)), strict=True))
+        new_ones = new_rows(backbone.embedding_width, number, len(new), truncated=own)
+        rows.update(zip(new, new_ones, strict=True))
         trained = classes if own else list(rows)
         head = [rows[name] for name in trained]
         if not stream:
@@ -184,7 +191,9 @@ def plain_fine_tuning(
             if not stream:
                 optimizer.param_groups[0]["lr"], optimizer.param_groups[1]["lr"] = lr_multiplier * rate, rate
             total = 0.0
-            for chosen, pixels in epoch_of(backbone, images, size, (0, number, epoch)):
+            for chosen, pixels in epoch_of(
+                backbone, images, size, (0, number, epoch), "standard" if own else "wide"
+            ):
                 targets = torch.tensor([trained.index(labels[place]) for place in chosen])
                 each = functional.cross_entropy(scored(head, network(pixels)), targets, reduction="none")
                 optimizer.zero_grad()

@@ -26,14 +26,14 @@ import layup
 from layup import Backbone, FeatureCache, FirstSession, Preprocessing, load_backbone, machine, storage
 from layup.benchmark import experiment
 from layup.benchmark.datasets import Dataset, Part
-from layup.benchmark.experiment import Experiment, prepared, run_tasks
+from layup.benchmark.experiment import Experiment, run_tasks
 from layup.benchmark.methods import METHODS, DepthsMethod, Learner, Report, Setup, method_class, method_from
 from layup.benchmark.methods.closed_form import ModelLearner
 from layup.benchmark.results import SCHEMA
 from layup.benchmark.scenarios import Scenario, class_incremental, domain_incremental, online
-from layup.errors import DamagedFileError, InputError, StorageError, TaskOverError, UnknownNameError
+from layup.errors import DamagedFileError, InputError, StorageError, TaskOverError
 from layup.images import image_digest
-from layup.tuning.config import PRESETS
+from layup.tuning.config import WAYS, prepared
 from layup.tuning.trainer import Trainer
 from learners import small
 from photos import batch, name
@@ -582,7 +582,7 @@ DECIDES = {
     "a network": {"backbone": lambda _: tiny_network()},
     "input size": {"backbone": lambda _: tiny_network(size=12)},
     "crop": {"backbone": lambda _: tiny_network(crop="center")},
-    "preset": {"preset": "paper", "backbone": lambda _: prepared(load_backbone("vit-nano"), "paper")},
+    "preset": {"preset": "paper", "backbone": lambda _: prepared(load_backbone("vit-nano"), "squash")},
     "preset in name only": {"preset": "official"},
     "adapter": {"session": SESSION},
     "adapter's kind": {"session": replace(SESSION, adapter=FirstSession("vpt").adapter)},
@@ -642,20 +642,25 @@ def test_what_does_not_decide_the_numbers_does_not_make_another_run(make, nano, 
     assert make().paths[""].name == plain  # a finished run stays finished
 
 
-def test_presets_decide_how_images_are_made_ready():
-    own, paper, official = (prepared(tiny_network(crop="center"), each) for each in PRESETS)
-    assert own.fingerprint == tiny_network(crop="center").fingerprint
-    assert len({own.fingerprint, paper.fingerprint, official.fingerprint}) == 3
-    assert paper.preprocessing.crop == "squash"
-    assert official.preprocessing.mean == (0.0, 0.0, 0.0)
-    with pytest.raises(UnknownNameError, match=r"Unknown preset 'papr'.*Did you mean 'paper'"):
-        prepared(own, "papr")
+def test_ways_decide_how_images_are_made_ready():
+    made = {way: prepared(tiny_network(size=112, crop="center"), way) for way in WAYS}
+    assert made["own"].fingerprint == tiny_network(size=112, crop="center").fingerprint
+    assert len({each.fingerprint for each in made.values()}) == len(WAYS)
+    assert made["squash"].preprocessing.crop == "squash"
+    for way, resize, interpolation in (
+        ("crop", 112, "bilinear"),
+        ("crop224", 112, "bicubic"),
+        ("crop256", 128, "bicubic"),
+    ):
+        found = made[way].preprocessing
+        assert (found.resize, found.interpolation) == ((resize, resize), interpolation)
+        assert (found.mean, found.std, found.crop) == ((0.0,) * 3, (1.0,) * 3, "center")
 
 
-def test_a_preset_leaves_the_given_backbone_as_it_was():
+def test_a_way_leaves_the_given_backbone_as_it_was():
     given = tiny_network(crop="center")
     before = given.fingerprint, given.preprocessing
-    other = prepared(given, "paper")
+    other = prepared(given, "squash")
     assert (given.fingerprint, given.preprocessing) == before
     assert other.fingerprint != given.fingerprint
     assert other.network is given.network

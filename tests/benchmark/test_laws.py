@@ -49,7 +49,16 @@ PAGE = Path(__file__).parents[2] / "docs" / "laws.md"
 
 # A method is small with those of these options that it has.
 SMALL: dict[str, Any] = {"k": 1, "width": 32, "epochs": 1, "learning_rate": 0.01, "batch_size": 4}
-SMALL |= {"samples": 32, "alignment_epochs": 2, "components": 6, "length": 2, "pool": 20, "top": 2}
+SMALL |= {
+    "samples": 32,
+    "alignment_epochs": 2,
+    "components": 6,
+    "length": 2,
+    "general_length": 2,
+    "expert_length": 2,
+    "pool": 20,
+    "top": 2,
+}
 OWN: dict[str, dict[str, Any]] = {
     "laynmc": {"k": 2},
     "slca": {"learning_rate": 0.03},

@@ -7,10 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from layup.adapters import SSF, VPT, AdaptFormer
 from layup.benchmark import Experiment, RunSpec, figures, find_records, run
 from layup.benchmark.methods import DepthsMethod, LayersMethod, LayUPMethod
+from layup.benchmark.methods.slca import SLCAMethod
 from layup.benchmark.scenarios import class_incremental, domain_incremental, online
 from layup.errors import InputError, UnknownNameError
+from layup.tuning import FirstSession
 from learners import tiny
 
 SPEC = RunSpec("digits", tasks=2, sample=(4, 5), options={"k": 2, "lam": 1.0})
@@ -129,6 +132,7 @@ def test_methods_that_predict_in_one_way_refuse_several():
     ("changes", "adapter"),
     [
         ({"method": "nmc"}, None),
+        ({"method": "layup+fsa"}, "adaptformer"),
         ({"method": "nmc+fsa"}, "adaptformer"),
         ({"method": "nmc+fsa", "adapter": "ssf"}, "ssf"),
         ({"method": "adam"}, "adaptformer"),
@@ -140,7 +144,66 @@ def test_methods_that_predict_in_one_way_refuse_several():
 def test_a_method_adapts_as_is_usual_for_it_unless_told_otherwise(resolve, changes, adapter):
     session = resolve(options={}, seed=5, preset="paper", **changes).session
     assert (session and session.adapter.name) == adapter
-    assert session is None or (session.seed, session.preset) == (5, "paper")
+    preset = "paper" if changes["method"] == "layup+fsa" else "ranpac"
+    assert session is None or (session.seed, session.preset) == (5, preset)
+
+
+@pytest.mark.parametrize("preset", ["default", "paper", "official"])
+def test_methods_of_others_train_their_first_session_as_their_authors_do(resolve, preset):
+    theirs = resolve(options={}, method="ranpac", preset=preset).session
+    assert (theirs.optimizer, theirs.learning_rate, theirs.weight_decay) == ("sgd", 0.01, 5e-4)
+    assert (theirs.head, theirs.augmentation) == ("learned cosine", "wide")
+    assert theirs.adapter == AdaptFormer(width=64)
+    assert (theirs.patience, theirs.preprocessing) == (
+        (5, "own") if preset == "default" else (None, "crop256")
+    )
+    ours = resolve(method="layup", adapter="auto", preset=preset).session
+    assert ours == FirstSession(ours.adapter, preset, seed=ours.seed)
+
+
+def test_the_network_reads_images_as_its_first_session_did(resolve):
+    for changes in (
+        {"preset": "official"},
+        {"preset": "official", "method": "ranpac", "options": {}},
+        {"preprocessing": "crop224"},
+    ):
+        experiment = resolve(adapter="vpt", **changes)
+        tuned = experiment.session.attach(experiment.backbone)
+        assert tuned.preprocessing == experiment.backbone.preprocessing
+    with pytest.raises(UnknownNameError, match="mean 'crop256'"):
+        resolve(preprocessing="crop265")
+
+
+def test_adam_has_a_recipe_for_each_adapter_and_dataset():
+    def session(**changes):
+        return RunSpec("imagenet-r", method="adam", **changes).first_session("cil")
+
+    assert session(adapter="vpt").epochs == 5
+    assert session(adapter="vpt", session={"epochs": 7}).epochs == 7
+    assert (session(adapter="ssf").learning_rate, session(adapter="adaptformer").learning_rate) == (
+        0.01,
+        0.05,
+    )
+    assert session(adapter="adaptformer").weight_decay == 0.005
+
+
+def test_options_are_those_of_the_released_recipe_unless_given():
+    spec = RunSpec("cars196", method="slca")
+    found = spec.load_method()
+    assert (found.epochs, found.temperature, found.augmentation) == (50, 0.05, "stretched")
+    assert replace(spec, options={"temperature": 1.0}).load_method().temperature == 1.0
+    assert spec.trained(epochs=2).load_method().epochs == 2
+    assert replace(spec, dataset="digits").load_method() == SLCAMethod()
+    assert RunSpec("cddb-hard", method="ranpac").load_method().width == 5000
+
+
+def test_released_adapters_are_used_where_a_preset_stands_for_released_code():
+    spec = RunSpec("cars196", method="ranpac", preset="official")
+    assert spec.first_session("cil").adapter == VPT(start="zero")
+    assert replace(spec, adapter="ssf").first_session("cil").adapter == SSF()
+    assert replace(spec, preset="default").first_session("cil").adapter == "auto"
+    cifar = replace(spec, dataset="cifar100").first_session("cil")
+    assert (cifar.adapter, cifar.preprocessing) == (AdaptFormer(), "crop224")
 
 
 def test_values_of_a_first_session_are_its_own(resolve):

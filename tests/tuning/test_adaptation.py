@@ -7,6 +7,7 @@ import math
 import random
 import signal
 from contextlib import nullcontext
+from functools import partial
 
 import numpy as np
 import pytest
@@ -33,6 +34,7 @@ from layup.images import image_digest, open_image
 from layup.seeds import seed_of
 from layup.tuning import adaptation, pictures
 from layup.tuning.adaptation import COSINE_SCALE, HEADS, CosineHead, adapt
+from layup.tuning.augmentation import augmented
 from layup.tuning.config import FirstSession, split
 from layup.tuning.pictures import Pictures as Pixels
 from layup.tuning.trainer import Trainer
@@ -222,7 +224,11 @@ def plain_training(backbone, images, labels, session):
     targets = torch.tensor([classes.index(label) for label in labels])
     torch.manual_seed(seed_of(session.seed, "head"))
     head = HEADS[session.head](32, len(classes))
-    optimizer = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[session.optimizer](
+    optimizer = {
+        "adam": torch.optim.Adam,
+        "adamw": torch.optim.AdamW,
+        "sgd": partial(torch.optim.SGD, momentum=0.9),
+    }[session.optimizer](
         [
             {
                 "params": list(adapted.state().values()),
@@ -233,6 +239,7 @@ def plain_training(backbone, images, labels, session):
         weight_decay=session.weight_decay,
     )
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=session.epochs)
+    transform = augmented(adapted.preprocessing, session.augmentation)
     means = []
     for epoch in range(session.epochs):
         order = np.random.default_rng(seed_of(session.seed, epoch, "order")).permutation(len(images))
@@ -242,7 +249,7 @@ def plain_training(backbone, images, labels, session):
             pixels = []
             for place in batch.tolist():
                 torch.manual_seed(seed_of(session.seed, epoch, place))
-                pixels.append(adapted.preprocessing.augmentation(open_image(images[place])))
+                pixels.append(transform(open_image(images[place])))
             scores = head(adapted.network(torch.stack(pixels)))
             each = nn.functional.cross_entropy(scores, targets[batch], reduction="none")
             optimizer.zero_grad()
@@ -262,6 +269,7 @@ def plain_training(backbone, images, labels, session):
         quick("vpt", patience=None, optimizer="adam", weight_decay=0.1, batch_size=48),
         quick("vpt", patience=None, preprocessing="crop", head="linear"),
         quick("full", patience=None),
+        quick("vpt", preset="ranpac", patience=None),
     ],
     ids=lambda session: f"{session.adapter.name}-{session.optimizer}-{session.head}",
 )
@@ -818,7 +826,28 @@ def test_the_cosine_head_scores_30_times_the_cosine():
     assert [name for name, _ in head.named_parameters()] == ["weight"]
 
 
-@pytest.mark.parametrize(("head", "kind"), [("cosine", CosineHead), ("linear", nn.Linear)])
+def test_a_learned_scale_begins_at_one_and_is_trained(backbone):
+    head = HEADS["learned cosine"](32, 5)
+    assert {name for name, _ in head.named_parameters()} == {"weight", "scale"}
+    embedding = torch.randn(7, 32)
+    with torch.no_grad():
+        torch.testing.assert_close(30 * head(embedding), _fixed(head)(embedding))
+    session = quick("vpt", preset="ranpac", epochs=4, learning_rate=0.1)
+    data = adaptation._TaskData(IMAGES, LABELS, survey(IMAGES), session)
+    tuning = adaptation._Tuning(session.attach(backbone), session, data)
+    tuning.trainer().run("Adapting", progress=False)
+    assert abs(tuning.head.scale.item() - 1) > 0.01
+
+
+def _fixed(head):
+    fixed = CosineHead(32, 5)
+    fixed.load_state_dict({"weight": head.weight})
+    return fixed
+
+
+@pytest.mark.parametrize(
+    ("head", "kind"), [("cosine", CosineHead), ("learned cosine", CosineHead), ("linear", nn.Linear)]
+)
 def test_the_session_says_which_head(backbone, head, kind):
     session = quick("vpt", head=head)
     given = adaptation._TaskData(IMAGES, LABELS, survey(IMAGES), session)

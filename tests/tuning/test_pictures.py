@@ -11,6 +11,7 @@ from layup.backbones import Preprocessing
 from layup.errors import BadImageError
 from layup.images import open_image
 from layup.seeds import seed_of
+from layup.tuning.augmentation import augmented
 from layup.tuning.pictures import Pictures, shuffled
 from photos import crops, digits
 
@@ -20,7 +21,7 @@ TARGETS = np.array([0, 1, 2, 0, 1, 2, 0])
 
 
 def varied(images=IMAGES, seeds=(0, 1)):
-    return Pictures(images, TARGETS, PREPROCESSING.augmentation, seeds)
+    return Pictures(images, TARGETS, augmented(PREPROCESSING, "mild"), seeds)
 
 
 def by_place(pictures, places, size, workers=0):
@@ -43,7 +44,7 @@ def test_augmentation_follows_from_the_seeds_and_the_place():
     found = by_place(varied(), range(7), 3)
     for place, pixels in found.items():
         torch.manual_seed(seed_of(0, 1, place))
-        assert torch.equal(pixels, PREPROCESSING.augmentation(open_image(IMAGES[place])))
+        assert torch.equal(pixels, augmented(PREPROCESSING, "mild")(open_image(IMAGES[place])))
 
 
 @pytest.mark.parametrize("workers", [0, 2])

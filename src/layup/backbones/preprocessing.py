@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -14,9 +13,6 @@ from PIL import Image
 from torch import Tensor
 
 from layup.errors import InputError
-
-if TYPE_CHECKING:
-    from torchvision.transforms import v2
 
 Crop = Literal["center", "squash", "border"]
 BLACK = (0, 0, 0)
@@ -146,22 +142,6 @@ class Preprocessing:
         ratios = image.height / height, image.width / width
         ratio = max(ratios) if self.crop == "border" else min(ratios)
         return round(image.width / ratio), round(image.height / ratio)
-
-    @cached_property
-    def augmentation(self) -> v2.Compose:
-        """The same with random augmentation, for training: the paper's crops, flips and colours.
-
-        A crop of 70 to 100 % of the image, between 3:4 and 4:3, flipped or not, with brightness, contrast,
-        saturation and hue changed by up to 10 %. Draws from torch's own random numbers.
-        """
-        import layup.compat  # noqa: F401, I001  # before torchvision
-        from torchvision.transforms import InterpolationMode, v2  # here, because it takes seconds to import
-
-        mode = InterpolationMode(self.interpolation)
-        crop = v2.RandomResizedCrop(self.size, scale=(0.7, 1.0), ratio=(3 / 4, 4 / 3), interpolation=mode)
-        steps: list[Any] = [crop, v2.RandomHorizontalFlip(), v2.ColorJitter(0.1, 0.1, 0.1, 0.1)]
-        steps += [v2.PILToTensor(), v2.ToDtype(torch.float32, scale=True), v2.Normalize(self.mean, self.std)]
-        return v2.Compose(steps)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Preprocessing:

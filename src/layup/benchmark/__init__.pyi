@@ -7,7 +7,7 @@ from . import (
     plots as plots,
 )
 from .evaluation import Evaluation as Evaluation
-from .experiment import Experiment as Experiment, prepared as prepared, run_tasks as run_tasks
+from .experiment import Experiment as Experiment, run_tasks as run_tasks
 from .mistakes import Mistake as Mistake, mistakes_csv as mistakes_csv
 from .pictures import figures as figures
 from .results import Record as Record, Step as Step, find_records as find_records

@@ -35,8 +35,7 @@ from layup.benchmark.scenarios import Indices, LentImages, Scenario
 from layup.errors import DamagedFileError, InputError, LayupError, StorageError
 from layup.features import Reading
 from layup.memory import Forecast, require
-from layup.registry import unknown_name
-from layup.tuning import PRESETS, FirstSession, preprocessed
+from layup.tuning import FirstSession
 
 UNFINISHED = "unfinished"
 SESSIONS = "sessions"
@@ -314,19 +313,6 @@ class Experiment:
                     f"The unfinished run in '{home}' cannot go on: {why}. Begin it anew.", about="again"
                 ) from error
         return dict(self.blank), self.method.begin(setup)
-
-
-def prepared(backbone: Backbone, preset: str) -> Backbone:
-    """The backbone with images prepared as the preset says; the given one does not change.
-
-    >>> from layup.backbones import load_backbone
-    >>> prepared(load_backbone("vit-nano"), "paper").preprocessing.crop
-    'squash'
-    """
-    if preset not in PRESETS:
-        raise unknown_name("preset", preset, PRESETS)
-    preprocessing = preprocessed(backbone.preprocessing, PRESETS[preset]["preprocessing"])
-    return backbone.with_preprocessing(preprocessing)
 
 
 def _without_folders(name: str) -> str:

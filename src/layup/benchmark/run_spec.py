@@ -9,15 +9,18 @@ from typing import Any
 
 from layup.backbones import EAGER, Backbone, load_backbone
 from layup.benchmark.datasets import Dataset, load_dataset
-from layup.benchmark.experiment import Experiment, prepared
+from layup.benchmark.experiment import Experiment
 from layup.benchmark.methods import DepthsMethod, LayersMethod, Method, method_class
+from layup.benchmark.recipes import Recipe, recipe_of, session_values
 from layup.benchmark.results import Record
 from layup.benchmark.scenarios import SHUFFLED, Scenario, scenario_of, usual_setting
 from layup.errors import InputError
 from layup.features import Reading
 from layup.progress import progress_bar
-from layup.tuning import AUTO, FirstSession
+from layup.registry import unknown_name
+from layup.tuning import AUTO, PRESETS, WAYS, FirstSession, Way, prepared
 
+DEFAULT = "default"
 NO_ADAPTER = "none"
 WITH_SESSION = "+fsa"
 RESULTS = Path("results")
@@ -47,7 +50,9 @@ class RunSpec:
         adapter: what tunes the network to the first task; "auto" for what suits it, "none" for nothing. By
             default as is usual for the method.
         session: values of that first session, by name, where they are not the preset's or the run's seed.
-        preset: "default", "paper" or "official": how images are prepared, and networks tuned.
+        preset: how images are prepared, and networks tuned: "default", "paper" or "official" (LayUP's text
+            and released code; for methods of others, their own released code), or "ranpac".
+        preprocessing: how images are prepared, if not as the preset says: see `FirstSession`.
         seed: of the order of classes, and of all that is random in methods.
         tasks, first, uneven, shuffled, batch, per_class: see `class_incremental` and `online`.
         order: of domains: their names, or "shuffled" by the seed.
@@ -67,6 +72,7 @@ class RunSpec:
     adapter: str | None = None
     session: Mapping[str, Any] = field(default_factory=dict)
     preset: str = "default"
+    preprocessing: str | None = None
     seed: int = 1993
     tasks: int | None = None
     first: int | None = None
@@ -107,10 +113,11 @@ class RunSpec:
         """
         method = self.load_method()
         dataset = self.load_dataset() if dataset is None else dataset
-        backbone = self.load_backbone() if backbone is None else backbone
+        loaded = self.load_backbone() if backbone is None else backbone
         scenario = self.scenario(dataset)
         session = self.first_session(scenario.setting)
-        return Experiment(scenario, method, backbone, Path(folder), session, self.preset, reading)
+        network = prepared(loaded, self.way)
+        return Experiment(scenario, method, network, Path(folder), session, self.preset, reading)
 
     @property
     def method_name(self) -> str:
@@ -118,13 +125,14 @@ class RunSpec:
         return self.method.removesuffix(WITH_SESSION)
 
     def load_method(self) -> Method:
-        """The method with its options; raises if it has no such options."""
+        """The method with its options, or those of its recipe; raises if it has no such options."""
         name = self.method_name
         kind = method_class(name)
+        options = {**self.recipe.options, **self.options}
         for able, (option, sweep) in SWEEPS.items():
-            several = self.options.get(option)
+            several = options.get(option)
             if isinstance(several, list | tuple):
-                others = {each: value for each, value in self.options.items() if each != option}
+                others = {each: value for each, value in options.items() if each != option}
                 if len(several) == 1:
                     return kind.with_options({**others, option: several[0]})
                 if name != able:
@@ -132,7 +140,7 @@ class RunSpec:
                         f"Several values of {option} are for the method {able!r}, not for {name!r}. Give one."
                     )
                 return sweep.with_options({**others, "depths": tuple(several)})
-        return kind.with_options(self.options)
+        return kind.with_options(options)
 
     def load_dataset(self) -> Dataset:
         """The dataset, or a sample of it; raises if it is not there."""
@@ -141,11 +149,33 @@ class RunSpec:
         return found if self.sample is None else found.sampled(*self.sample)
 
     def load_backbone(self) -> Backbone:
-        """The network, with images prepared as the preset says."""
-        loaded = load_backbone(
+        """The network."""
+        return load_backbone(
             self.backbone, weights=self.weights, input_size=self.input_size, engine=self.engine
         )
-        return prepared(loaded, self.preset)
+
+    @property
+    def recipe(self) -> Recipe:
+        """What the method's authors released for the dataset."""
+        return recipe_of(self.method_name, self.dataset)
+
+    @property
+    def own_preset(self) -> str:
+        """The preset of images and first sessions: released code of a method of others is its authors'."""
+        if self.preset not in PRESETS:
+            raise unknown_name("preset", self.preset, PRESETS)
+        released = method_class(self.method_name).released
+        return released if released is not None and self.preset != DEFAULT else self.preset
+
+    @property
+    def way(self) -> Way:
+        """How images are prepared."""
+        way = self.preprocessing or PRESETS[self.own_preset]["preprocessing"]
+        if self.preprocessing is None and self.preset != DEFAULT:
+            way = self.recipe.session.get("preprocessing", way)
+        if way not in WAYS:
+            raise unknown_name("preprocessing", way, WAYS)
+        return way
 
     def scenario(self, dataset: Dataset) -> Scenario:
         """The tasks of the run."""
@@ -158,11 +188,15 @@ class RunSpec:
 
     def first_session(self, setting: str) -> FirstSession | None:
         """How the network is tuned to the first task in this setting, if at all."""
-        usual = method_class(self.method_name).adapts and setting != "ocl"
-        adapts = usual or self.method.endswith(WITH_SESSION)
-        adapter = self.adapter or (AUTO if adapts else NO_ADAPTER)
+        kind = method_class(self.method_name)
+        adapts = (kind.adapts and setting != "ocl") or self.method.endswith(WITH_SESSION)
+        usual = AUTO if self.preset == DEFAULT else self.recipe.adapter or AUTO
+        adapter = self.adapter or (usual if adapts else NO_ADAPTER)
         if adapter != NO_ADAPTER:
-            return FirstSession(adapter, **{"preset": self.preset, "seed": self.seed, **self.session})
+            values: dict[str, Any] = {"seed": self.seed, "preprocessing": self.way}
+            if kind.released is not None:
+                values |= session_values(kind.name, kind.released, self.dataset, adapter)
+            return FirstSession(adapter, self.own_preset, **{**values, **self.session})
         if self.session:
             raise InputError(
                 f"{next(iter(self.session))} says how to tune the network, and nothing tunes it here. "

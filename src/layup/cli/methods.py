@@ -27,6 +27,7 @@ def methods(
     NAME+fsa.
     """
     from layup.benchmark.methods import METHODS, method_class
+    from layup.benchmark.recipes import recipe_rows
 
     if name is None:
         rows = []
@@ -41,3 +42,9 @@ def methods(
         console.say(line)
     if kind.option_names():
         console.table(["option", "default"], [[*pair] for pair in kind.option_defaults().items()], texts=2)
+    if rows := recipe_rows(kind.name):
+        console.say("")
+        console.say(
+            "Released by its authors, and used where nothing else is given (adapter: with --preset official):"
+        )
+        console.table(["dataset", "options", "adapter", "network"], rows, texts=4)

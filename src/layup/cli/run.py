@@ -78,10 +78,17 @@ def run(
     preset: Annotated[
         str,
         typer.Option(
-            help="How images are preprocessed and networks tuned: default, paper or official (as the "
-            "authors' code; it also shuffles VTAB)."
+            help="How images are preprocessed and networks tuned: default, paper, official (as the authors' "
+            "code; it also shuffles VTAB) or ranpac. Methods of others follow their own authors' code."
         ),
     ] = "default",
+    preprocessing: Annotated[
+        str | None,
+        typer.Option(
+            help="How images are preprocessed: own (as the network was trained), squash, crop, crop224 or "
+            "crop256 (as in RanPAC). Default: the preset's."
+        ),
+    ] = None,
     epochs: Annotated[
         int | None,
         typer.Option(help="Epochs of tuning on the first task, or of training on every task.", min=1),
@@ -170,6 +177,7 @@ def run(
         adapter=adapt,
         session=given({"seed": adapter_seed}),
         preset=preset,
+        preprocessing=preprocessing,
         tasks=tasks,
         first=first,
         uneven=uneven,

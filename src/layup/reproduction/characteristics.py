@@ -14,6 +14,7 @@ from layup.reproduction.config import source_images
 from layup.reproduction.results import Pairing, Results
 from layup.reproduction.runner import Runner
 from layup.reproduction.spec import NETWORKS, USUAL, Spec
+from layup.tuning import PRESETS, prepared
 
 MEASURES = {
     "mmd": "MMD² to the source / largest",
@@ -79,7 +80,8 @@ def _distances(
 
 def _embeddings(results: Results, network: str, images: Sequence[Any]) -> NDArray[Any]:
     runner = results.runner
-    extractor = extractor_of(runner.network(network), (EMBEDDING,), runner.reading)
+    way = PRESETS[runner.config.preset]["preprocessing"]
+    extractor = extractor_of(prepared(runner.network(network), way), (EMBEDDING,), runner.reading)
     return extractor.extract(images, "Measuring").rows
 
 

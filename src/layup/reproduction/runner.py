@@ -13,7 +13,7 @@ from typing import Any
 
 from layup.adapters import usual_adapter
 from layup.backbones import Backbone, load_backbone
-from layup.benchmark import NO_ADAPTER, Experiment, Record, RunSpec, Scenario, prepared
+from layup.benchmark import NO_ADAPTER, Experiment, Record, RunSpec, Scenario
 from layup.benchmark.datasets import Dataset
 from layup.benchmark.methods import method_class
 from layup.errors import InputError, LayupError
@@ -111,8 +111,7 @@ class Runner:
     def network(self, role: str) -> Backbone:
         """What stands for one of the paper's networks, loaded once."""
         name = self.config.networks[role]
-        preset = self.config.preset
-        found: Backbone = _once(self._networks, role, lambda: prepared(load_backbone(name), preset))
+        found: Backbone = _once(self._networks, role, lambda: load_backbone(name))
         return found
 
     def depth(self, role: str) -> int:

@@ -1,9 +1,17 @@
 from .adaptation import adapt as adapt
+from .augmentation import (
+    AUGMENTATIONS as AUGMENTATIONS,
+    augmented as augmented,
+    require_augmentation as require_augmentation,
+)
 from .config import (
     AUTO as AUTO,
     PRESETS as PRESETS,
+    WAYS as WAYS,
     FirstSession as FirstSession,
     Wanted as Wanted,
+    Way as Way,
+    prepared as prepared,
     preprocessed as preprocessed,
     split as split,
 )

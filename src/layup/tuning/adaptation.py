@@ -9,9 +9,10 @@ the tuned values are held five times (gradient, two moments, and the best so far
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
+from functools import partial
 from hashlib import blake2b
 from json import dumps
 from pathlib import Path
@@ -27,6 +28,7 @@ from layup.errors import BadImageError, DivergedError, InputError, LayupError
 from layup.features import Survey, survey
 from layup.images import ImageSource, require_one_label_each
 from layup.seeds import seeded
+from layup.tuning.augmentation import augmented
 from layup.tuning.config import FirstSession, split
 from layup.tuning.optimizers import Groups, annealed
 from layup.tuning.pictures import Batch, Pictures
@@ -163,8 +165,8 @@ class _Tuning(Trainable):
     def batches(self, epoch: int) -> Iterator[Batch]:
         """The training images, shuffled and augmented."""
         seeds = (self.session.seed, epoch)
-        augmentation = self.adapted.preprocessing.augmentation
-        pictures = Pictures(self.data.images, self.data.targets, augmentation, seeds)
+        transform = augmented(self.adapted.preprocessing, self.session.augmentation)
+        pictures = Pictures(self.data.images, self.data.targets, transform, seeds)
         return self._read(pictures.shuffled(self.data.training, self.session.batch_size, self.workers))
 
     def held_out(self) -> Iterator[tuple[Tensor, Tensor]]:
@@ -251,21 +253,26 @@ class _Tuning(Trainable):
 
 
 class CosineHead(nn.Module):
-    """One direction per class; the score is the cosine to it, times a fixed scale."""
+    """One direction per class; the score is the cosine to it, times a scale: 30, or learned from 1 on."""
 
-    def __init__(self, width: int, classes: int) -> None:
+    def __init__(self, width: int, classes: int, *, learned: bool = False) -> None:
         super().__init__()
         bound = 1 / math.sqrt(width)
         self.weight = nn.Parameter(torch.empty(classes, width).uniform_(-bound, bound))
+        self.scale: float | nn.Parameter = nn.Parameter(torch.ones(())) if learned else COSINE_SCALE
 
     def forward(self, embedding: Tensor) -> Tensor:
         """(B, width) → (B, classes)."""
-        return COSINE_SCALE * functional.linear(
+        return self.scale * functional.linear(
             functional.normalize(embedding, dim=1), functional.normalize(self.weight, dim=1)
         )
 
 
-HEADS: dict[str, type[nn.Module]] = {"cosine": CosineHead, "linear": nn.Linear}
+HEADS: dict[str, Callable[[int, int], nn.Module]] = {
+    "cosine": CosineHead,
+    "learned cosine": partial(CosineHead, learned=True),
+    "linear": nn.Linear,
+}
 
 
 def _has_bfloat16(device: torch.device) -> bool:

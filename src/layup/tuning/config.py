@@ -16,13 +16,20 @@ from layup.backbones import Backbone, Preprocessing
 from layup.errors import InputError
 from layup.registry import unknown_name
 from layup.seeds import seed_of
+from layup.tuning.augmentation import AUGMENTATIONS
 
 AUTO = "auto"
 
-Optimizer = Literal["adam", "adamw"]
-Head = Literal["cosine", "linear"]
-Way = Literal["own", "squash", "crop"]
-CHOICES = {"optimizer": get_args(Optimizer), "head": get_args(Head), "preprocessing": get_args(Way)}
+Optimizer = Literal["adam", "adamw", "sgd"]
+Head = Literal["cosine", "learned cosine", "linear"]
+Way = Literal["own", "squash", "crop", "crop224", "crop256"]
+WAYS: tuple[Way, ...] = get_args(Way)
+CHOICES = {
+    "optimizer": get_args(Optimizer),
+    "head": get_args(Head),
+    "preprocessing": WAYS,
+    "augmentation": tuple(AUGMENTATIONS),
+}
 
 
 class Values(TypedDict, total=False):
@@ -37,9 +44,10 @@ class Values(TypedDict, total=False):
     held_out: float
     head: Head
     preprocessing: Way
+    augmentation: str
 
 
-# What users get, what the paper says, and what its released code does.
+# What users get, what the paper says, what its released code does, and what the codes of RanPAC and ADAM do.
 PRESETS: dict[str, Values] = {
     "default": {
         "optimizer": "adamw",
@@ -51,6 +59,7 @@ PRESETS: dict[str, Values] = {
         "held_out": 0.2,
         "head": "cosine",
         "preprocessing": "own",
+        "augmentation": "mild",
     },
     "paper": {
         "optimizer": "adam",
@@ -62,6 +71,7 @@ PRESETS: dict[str, Values] = {
         "held_out": 0.2,
         "head": "linear",
         "preprocessing": "squash",
+        "augmentation": "mild",
     },
     "official": {
         "optimizer": "adamw",
@@ -73,6 +83,19 @@ PRESETS: dict[str, Values] = {
         "held_out": 0.2,
         "head": "cosine",
         "preprocessing": "crop",
+        "augmentation": "mild",
+    },
+    "ranpac": {
+        "optimizer": "sgd",
+        "learning_rate": 0.01,
+        "weight_decay": 5e-4,
+        "batch_size": 48,
+        "epochs": 20,
+        "patience": None,
+        "held_out": 0.2,
+        "head": "learned cosine",
+        "preprocessing": "crop256",
+        "augmentation": "wide",
     },
 }
 PRESET_ADAPTERS: dict[str, dict[str, dict[str, Any]]] = {
@@ -82,6 +105,7 @@ PRESET_ADAPTERS: dict[str, dict[str, dict[str, Any]]] = {
         "vpt": {"tokens": 10, "depth": "shared", "start": "zero"},
         "ssf": {"final_norm": False},
     },
+    "ranpac": {"vpt": {"start": "zero"}},
 }
 
 
@@ -100,6 +124,7 @@ class _Session:
     held_out: float
     head: Head
     preprocessing: Way
+    augmentation: str
     seed: int
 
     def __post_init__(self) -> None:
@@ -136,8 +161,8 @@ class FirstSession(_Session):
 
     Attributes:
         adapter: what is tuned; "auto" for the usual one of the network.
-        preset: "default", "paper" or "official": the values that are not given.
-        optimizer: "adam" or "adamw".
+        preset: "default", "paper", "official" or "ranpac": the values that are not given.
+        optimizer: "adam", "adamw" or "sgd" (with momentum 0.9).
         learning_rate: in the first epoch; it decays to zero along a cosine, epoch by epoch.
         weight_decay: of the tuned values and the head.
         batch_size: images per step.
@@ -145,9 +170,12 @@ class FirstSession(_Session):
         patience: stop after this many epochs without a gain in held-out accuracy, and keep the best; None:
             train on all images to the end, and keep the last epoch.
         held_out: the share of every class that is held out; nothing is held out without patience.
-        head: "cosine" (with a fixed scale of 30) or "linear".
-        preprocessing: "own" (that of the weights), "squash" (the whole image to the input size), or "crop"
-            (the short side to the input size, centre crop, values from 0 to 1).
+        head: "cosine" (with a fixed scale of 30), "learned cosine" (its scale is learned, from 1 on), or
+            "linear".
+        preprocessing: "own" (that of the weights), "squash" (the whole image to the input size), "crop" (the
+            short side to the input size, bilinear, centre crop, values from 0 to 1), "crop224" (the same,
+            but bicubic), or "crop256" (bicubic, and the short side to 256/224 of the input size).
+        augmentation: of training images, a name of `AUGMENTATIONS`.
         seed: decides the initial values, the split, the order of images, and their augmentation.
     """
 
@@ -221,10 +249,27 @@ def preprocessed(own: Preprocessing, way: Way) -> Preprocessing:
     """How images are preprocessed, for a network with this preprocessing of its own."""
     if way == "squash":
         return replace(own, resize=own.size, crop="squash")
-    if way == "crop":
-        black, white = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
-        return replace(own, resize=own.size, crop="center", interpolation="bilinear", mean=black, std=white)
-    return own
+    if way == "own":
+        return own
+    height, width = (round(side * 256 / 224) for side in own.size) if way == "crop256" else own.size
+    return replace(
+        own,
+        resize=(height, width),
+        crop="center",
+        interpolation="bilinear" if way == "crop" else "bicubic",
+        mean=(0.0, 0.0, 0.0),
+        std=(1.0, 1.0, 1.0),
+    )
+
+
+def prepared(backbone: Backbone, way: Way) -> Backbone:
+    """The backbone with images prepared in this way; the given one does not change.
+
+    >>> from layup.backbones import load_backbone
+    >>> prepared(load_backbone("vit-nano"), "squash").preprocessing.crop
+    'squash'
+    """
+    return backbone.with_preprocessing(preprocessed(backbone.preprocessing, way))
 
 
 def split(targets: NDArray[np.int64], share: float, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -519,7 +519,7 @@ def test_what_is_impossible_is_refused_before_anything_is_read(method, setup, op
         *(("l2p", option, 0) for option in ("pool", "length", "top")),
         ("l2p", "pool", "abc"),
         ("l2p", "pull", -1.0),
-        ("dualprompt", "length", 0),
+        ("dualprompt", "expert_length", 0),
         ("dualprompt", "pull", "strong"),
         ("coda-prompt", "components", 0),
         ("coda-prompt", "length", "long"),

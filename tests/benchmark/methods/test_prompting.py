@@ -348,7 +348,7 @@ CASES = [
     (replace(QUICK["l2p"], pool=5, length=3, top=1, pull=2.0), l2p_loss),
     (replace(QUICK["l2p"], pool=3, top=3, pull=0.0), l2p_loss),
     (QUICK["dualprompt"], dual_loss),
-    (replace(QUICK["dualprompt"], length=1, pull=0.1), dual_loss),
+    (replace(QUICK["dualprompt"], general_length=1, expert_length=1, pull=0.1), dual_loss),
     (QUICK["coda-prompt"], coda_loss),
     (replace(QUICK["coda-prompt"], components=10, length=2, orthogonality=0.1), coda_loss),
 ]
@@ -443,7 +443,7 @@ def test_gradients_are_cut_at_norm_1_where_the_recipe_does(name, clipped, setup)
     learner = begun(QUICK[name].begin(setup), FIRST[1])
     with torch.no_grad():
         for row in learner.head.rows(learner.head.classes):
-            row.mul_(100)
+            row.mul_(1000)
     images = pixels_of(setup.backbone, FIRST[0])
     targets = torch.tensor([learner.head.classes.index(label) for label in FIRST[1]])
     values = [value for _, group in learner.groups() for value in group]

@@ -29,6 +29,7 @@ AdamMethod = closed_form(
     classifier=NearestMeanClassifier,
     without=("metric",),
     adapts=True,
+    released="ranpac",
     settings=("cil", "dil"),
     untuned="nmc",
 )
@@ -59,6 +60,7 @@ AdamLayUPMethod = closed_form(
     classifier=RidgeClassifier,
     options={"k": None},
     adapts=True,
+    released="ranpac",
     settings=("cil", "dil"),
     untuned="layup",
 )

@@ -159,6 +159,7 @@ class CODAPromptMethod(PromptMethod):
     epochs, learning_rate, batch_size: how every task is trained.
     components: of all tasks together. length: of every prefix, keys and values together; an even number.
     orthogonality: how strongly components are kept orthogonal while they are trained.
+    augmentation: of training images: mild, wide, standard, bright or stretched.
     """
 
     name = "coda-prompt"
@@ -176,6 +177,7 @@ class CODAPromptMethod(PromptMethod):
     components: int = 100
     length: int = 8
     orthogonality: float = 0.0
+    augmentation: str = "standard"
 
     def resolved(self, setup: Setup) -> Self:
         """The method itself; raises if it cannot work with this setup."""

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from layup.benchmark.methods.gradient import own_classes_loss
+from layup.benchmark.methods.head import TRUNCATED
 from layup.benchmark.methods.learner import Setup
 from layup.benchmark.methods.prompting import PromptLearner, PromptMethod, cosine
 from layup.seeds import seeded
@@ -28,13 +29,13 @@ class DualPromptLearner(PromptLearner):
     def __init__(self, method: Any, setup: Setup) -> None:
         super().__init__(method, setup)
         with seeded(setup.seed, "general"):
-            self.general = self.new(len(GENERAL_BLOCKS), 2, method.length, self.network.width)
+            self.general = self.new(len(GENERAL_BLOCKS), 2, method.general_length, self.network.width)
         self.experts: list[nn.Parameter] = []  # (blocks, 2, length, d) each
         self.keys: list[nn.Parameter] = []  # (d) each
 
     def start(self) -> None:
         """A new expert, which begins as the last one ended, and a new key."""
-        expert = self.new(len(EXPERT_BLOCKS), 2, self.method.length, self.network.width)
+        expert = self.new(len(EXPERT_BLOCKS), 2, self.method.expert_length, self.network.width)
         self.experts.append(nn.Parameter(self.experts[-1].detach().clone()) if self.experts else expert)
         self.keys.append(self.new(self.network.width))
 
@@ -92,18 +93,20 @@ class DualPromptMethod(PromptMethod):
     cos(q, key), each image separately. (In the released code the images of a batch vote, and a reshape mixes
     them up.)
 
-    Keeps 2·2·length·d values of the general prompt, (3·2·length + 1)·d per task, and (d + 1)·C of the head,
-    4 bytes each. Costs two forward passes and one backward pass per image and epoch, and two forward passes
-    per test image after every task. Needs a plain vision transformer with a class token and five blocks, and
-    the boundaries between tasks.
+    Keeps 2·2·general_length·d values of the general prompt, (3·2·expert_length + 1)·d per task, and (d + 1)·C
+    of the head, 4 bytes each. Costs two forward passes and one backward pass per image and epoch, and two
+    forward passes per test image after every task. Needs a plain vision transformer with a class token and
+    five blocks, and the boundaries between tasks.
 
     epochs, learning_rate, batch_size: how every task is trained.
-    length: of every prefix.
+    general_length, expert_length: of the prefixes of each kind.
     pull: how strongly a key is drawn to the images of its task.
+    augmentation: of training images: mild, wide, standard, bright or stretched.
     """
 
     name = "dualprompt"
     learner = DualPromptLearner
+    initial = TRUNCATED
     blocks = GENERAL_BLOCKS + EXPERT_BLOCKS
     clip = 1.0
     exempt: ClassVar[Mapping[str, str]] = {
@@ -115,5 +118,7 @@ class DualPromptMethod(PromptMethod):
     epochs: int = 5
     learning_rate: float = 0.0028
     batch_size: int = 24
-    length: int = 5
+    general_length: int = 5
+    expert_length: int = 5
     pull: float = 1.0
+    augmentation: str = "wide"

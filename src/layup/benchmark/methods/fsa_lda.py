@@ -30,4 +30,5 @@ FSALDAMethod = closed_form(
     features=lambda method, setup: Embedding(),
     classifier=DiscriminantClassifier,
     adapts=True,
+    released="ranpac",
 )

@@ -23,7 +23,7 @@ from torch.nn import functional
 
 from layup import storage
 from layup.backbones import BATCH, EAGER
-from layup.benchmark.methods.head import GrowingHead
+from layup.benchmark.methods.head import UNIFORM, GrowingHead
 from layup.benchmark.methods.learner import ONLY, Learner, Method, Report, Setup
 from layup.errors import BadImageError, DamagedFileError, DivergedError, InputError, MismatchError
 from layup.features import survey
@@ -40,9 +40,11 @@ from layup.tuning import (
     Trainer,
     as_arrays,
     as_tensors,
+    augmented,
     grouped,
     load_optimizer_state,
     optimizer_state,
+    require_augmentation,
     split_off,
 )
 
@@ -57,13 +59,17 @@ class GradientMethod(Method):
     epochs: passes over the images of a task.
     learning_rate: of the head, in the first epoch; other parameters may have a fixed share of it.
     batch_size: images per step.
+    augmentation: of the training images, for those that read images: a name of `AUGMENTATIONS`.
     """
 
     learner: ClassVar[type[GradientLearner]]
+    initial: ClassVar[str] = UNIFORM
+    """How its authors initialise the rows of a head."""
     optimizer: ClassVar[str] = "sgd"
     weight_decay: ClassVar[float] = 0.0
     clip: ClassVar[float | None] = None
     """The largest norm of all gradients together, if there is one."""
+    released: ClassVar[str | None] = "ranpac"  # their images are prepared in the same way
     settings: ClassVar[tuple[str, ...]] = ("cil", "dil")
     may_be_zero: ClassVar[tuple[str, ...]] = ()
     """The options that may be zero; all others are numbers above zero."""
@@ -80,6 +86,9 @@ class GradientMethod(Method):
         """The method itself; raises if it cannot work with this setup."""
         for option in fields(self):
             value = getattr(self, option.name)
+            if option.name == "augmentation":
+                require_augmentation(value)
+                continue
             whole, zero = option.type == "int", option.name in self.may_be_zero
             number = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
             if not number or not 0 <= value < math.inf or (value == 0 and not zero):
@@ -126,7 +135,7 @@ class GradientLearner(Learner, ABC):
     def __init__(self, method: Any, setup: Setup) -> None:
         self.method, self.setup = method, setup
         self.backbone = setup.backbone
-        self.head = GrowingHead(self.backbone.embedding_width, self.backbone.device)
+        self.head = GrowingHead(self.backbone.embedding_width, self.backbone.device, method.initial)
         self.tasks: list[list[str]] = []  # the classes of each
         self.losses: list[float] = []  # of the epochs of the last one
         self._optimizer: torch.optim.Optimizer | None = None
@@ -167,7 +176,8 @@ class GradientLearner(Learner, ABC):
     ) -> Iterator[Batch]:
         """An epoch of augmented images, in a random order."""
         seeds = (self.setup.seed, len(self.tasks), epoch)
-        pictures = Pictures(images, targets, self.backbone.preprocessing.augmentation, seeds)
+        transform = augmented(self.backbone.preprocessing, self.method.augmentation)
+        pictures = Pictures(images, targets, transform, seeds)
         workers = self.setup.reading.get("workers")
         return pictures.shuffled(np.arange(len(images)), self.method.batch_size, workers)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+
+UNIFORM, TRUNCATED = "uniform", "truncated normal"
+"""How new rows begin: as torch initialises linear layers, or as timm initialises heads."""
 
 
 class GrowingHead:
@@ -23,9 +25,8 @@ class GrowingHead:
     (['cat', 'dog', 'ant'], torch.Size([3, 2]))
     """
 
-    def __init__(self, width: int, device: torch.device | None = None) -> None:
-        self.width = width
-        self.device = device
+    def __init__(self, width: int, device: torch.device | None = None, initial: str = UNIFORM) -> None:
+        self.width, self.device, self.initial = width, device, initial
         self._rows: dict[str, nn.Parameter] = {}
 
     @property
@@ -34,12 +35,19 @@ class GrowingHead:
         return list(self._rows)
 
     def grow(self, classes: Iterable[str]) -> None:
-        """Make rows for new classes, at random as torch initialises linear layers."""
-        bound = 1 / math.sqrt(self.width)
+        """Make rows for new classes, at random."""
         for name in classes:
             if name not in self._rows:
-                row = torch.empty(self.width + 1).uniform_(-bound, bound)
-                self._rows[name] = nn.Parameter(row.to(self.device))
+                self._rows[name] = nn.Parameter(self._new_row().to(self.device))
+
+    def _new_row(self) -> Tensor:
+        """Weights and bias up to 1/√width; or weights of a standard deviation of 0.02, and no bias."""
+        if self.initial == TRUNCATED:
+            row = torch.zeros(self.width + 1)
+            nn.init.trunc_normal_(row[:-1], std=0.02)
+            return row
+        bound = self.width**-0.5
+        return torch.empty(self.width + 1).uniform_(-bound, bound)
 
     def rows(self, classes: Sequence[str]) -> list[nn.Parameter]:
         """The parameters of these classes."""
@@ -63,6 +71,6 @@ class GrowingHead:
 
     def copy(self) -> GrowingHead:
         """Another head with the same values, which can be trained separately."""
-        other = GrowingHead(self.width, self.device)
+        other = GrowingHead(self.width, self.device, self.initial)
         other.take(self.classes, self.values())
         return other

@@ -22,6 +22,7 @@ class JointMethod(GradientMethod):
     epochs: passes over all images.
     learning_rate: of the head; a hundredth of it is the network's.
     batch_size: images per step.
+    augmentation: of training images: mild, wide, standard, bright or stretched.
     """
 
     name = "joint"
@@ -33,3 +34,4 @@ class JointMethod(GradientMethod):
     epochs: int = 30
     learning_rate: float = 0.01
     batch_size: int = 128
+    augmentation: str = "wide"

@@ -9,6 +9,7 @@ from typing import Any, Self
 from torch import Tensor, nn
 
 from layup.benchmark.methods.gradient import own_classes_loss
+from layup.benchmark.methods.head import TRUNCATED
 from layup.benchmark.methods.learner import Setup
 from layup.benchmark.methods.prompting import PromptLearner, PromptMethod, cosine
 from layup.errors import InputError
@@ -78,10 +79,12 @@ class L2PMethod(PromptMethod):
     epochs, learning_rate, batch_size: how every task is trained.
     pool: number of prompts. length: tokens of each. top: how many an image chooses.
     pull: how strongly keys are drawn to the images that chose them.
+    augmentation: of training images: mild, wide, standard, bright or stretched.
     """
 
     name = "l2p"
     learner = L2PLearner
+    initial = TRUNCATED
     clip = 1.0
     may_be_zero = ("pull",)
 
@@ -92,6 +95,7 @@ class L2PMethod(PromptMethod):
     length: int = 5
     top: int = 5
     pull: float = 0.1
+    augmentation: str = "wide"
 
     def resolved(self, setup: Setup) -> Self:
         """The method itself; raises if it cannot work with this setup."""

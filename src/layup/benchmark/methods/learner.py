@@ -80,6 +80,8 @@ class Method(ABC):
     name: ClassVar[str]
     adapts: ClassVar[bool] = False
     """Whether it adapts the backbone on the first task unless told otherwise (never on a stream)."""
+    released: ClassVar[str | None] = None
+    """For a method of others, the preset that stands for its own released code."""
     joint: ClassVar[bool] = False
     """Whether it learns all tasks jointly: not a continual learner, but an upper bound for one."""
     settings: ClassVar[tuple[str, ...]] = ("cil", "dil", "ocl")

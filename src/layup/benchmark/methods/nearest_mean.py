@@ -23,6 +23,7 @@ NMCMethod = closed_form(
     """,
     features=lambda method, setup: Embedding(),
     classifier=NearestMeanClassifier,
+    released="ranpac",
 )
 
 LayNMCMethod = closed_form(

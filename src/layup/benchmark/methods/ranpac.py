@@ -40,6 +40,7 @@ RanPACMethod = closed_form(
     classifier=HeldOutRidgeClassifier,
     options={"width": WIDTH},
     adapts=True,
+    released="ranpac",
     stream_lam=1.0,
 )
 
@@ -66,5 +67,6 @@ RanPACLayUPMethod = closed_form(
     classifier=HeldOutRidgeClassifier,
     options={"width": WIDTH, "k": None},
     adapts=True,
+    released="ranpac",
     stream_lam=1.0,
 )

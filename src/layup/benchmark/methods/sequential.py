@@ -34,6 +34,7 @@ class SequentialMethod(GradientMethod):
     epochs: passes over the images of a task; one on a stream.
     learning_rate: of all weights and of the head.
     batch_size: images per step; on a stream, a step is a batch of the stream.
+    augmentation: of training images: mild, wide, standard, bright or stretched.
     """
 
     name = "sequential"
@@ -45,3 +46,4 @@ class SequentialMethod(GradientMethod):
     epochs: int = 20
     learning_rate: float = 1e-3
     batch_size: int = 128
+    augmentation: str = "wide"

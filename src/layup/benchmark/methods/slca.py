@@ -15,6 +15,7 @@ from torch.nn import functional
 
 from layup.benchmark.methods.fine_tuned import FineTunedLearner
 from layup.benchmark.methods.gradient import GradientMethod, own_classes_loss
+from layup.benchmark.methods.head import TRUNCATED
 from layup.benchmark.methods.learner import Setup
 from layup.errors import DivergedError
 from layup.images import ImageSource
@@ -188,10 +189,12 @@ class SLCAMethod(GradientMethod):
     alignment_epochs, alignment_rate: epochs and learning rate of the third step.
     samples: how many samples per class in each epoch of the third step.
     temperature: τ.
+    augmentation: of training images: mild, wide, standard, bright or stretched.
     """
 
     name = "slca"
     learner = SLCALearner
+    initial = TRUNCATED
     weight_decay = 5e-4
     lr_multiplier = 0.01
     exempt: ClassVar[Mapping[str, str]] = {
@@ -206,6 +209,7 @@ class SLCAMethod(GradientMethod):
     alignment_rate: float = 0.01
     samples: int = 256
     temperature: float = 0.1
+    augmentation: str = "standard"
 
     def rate(self, epoch: int) -> float:
         """A tenth of the rate for the last tenth of the epochs."""
