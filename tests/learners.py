@@ -166,7 +166,8 @@ def plain_fine_tuning(
     """All weights and a head, lesson after lesson: the weights, the head's rows, and the last losses.
 
     `rates` are the head's in each epoch, `lr_multiplier` the network's share of it; `own` leaves the scores
-    and rows of classes alone that are not in the lesson (as SLCA does, with its rows and crops), and on a `stream` one Adam serves all lessons.
+    and rows of classes alone that are not in the lesson (as SLCA does, with its rows and crops), and on a
+    `stream` one Adam serves all lessons.
     """
     network = deepcopy(backbone.network).requires_grad_(True)
     rows: dict[str, nn.Parameter] = {}
