@@ -193,7 +193,9 @@ class RunSpec:
         usual = AUTO if self.preset == DEFAULT else self.recipe.adapter or AUTO
         adapter = self.adapter or (usual if adapts else NO_ADAPTER)
         if adapter != NO_ADAPTER:
-            values: dict[str, Any] = {"seed": self.seed, "preprocessing": self.way}
+            # A first session that is part of a method is never dropped.
+            tried = {} if self.adapter == AUTO and not kind.needs_session else {"trial": False}
+            values: dict[str, Any] = {"seed": self.seed, "preprocessing": self.way, **tried}
             if kind.released is not None:
                 values |= session_values(kind.name, kind.released, self.dataset, adapter)
             return FirstSession(adapter, self.own_preset, **{**values, **self.session})

@@ -64,7 +64,8 @@ def learn(
     adapt: Annotated[
         str | None,
         typer.Option(
-            help="First tune the network to these photos: auto, adaptformer, ssf, vpt, lora or full.",
+            help="First tune the network to these photos: adaptformer, ssf, vpt, lora or full; or auto: what "
+            "suits the network, and only if photos that were held out are predicted better for it.",
             rich_help_panel=TUNING,
         ),
     ] = None,
@@ -126,6 +127,8 @@ def learn(
         storage.delete(checkpoint)  # only now, when the model is saved
     reports.batch(done, model, paths)
     reports.saved(to, model)
+    if model.trial is not None:
+        console.say(str(model.trial))
     if model.network.adapted and not tuned_before:
         _show_adaptation(model, to.with_name(f"{to.stem}-adaptation.png"))
 

@@ -71,8 +71,8 @@ def run(
     adapt: Annotated[
         str | None,
         typer.Option(
-            help="Tune the network to the first task: auto, adaptformer, ssf, vpt, lora, full; or none. "
-            "Default: the method's."
+            help="Tune the network to the first task: adaptformer, ssf, vpt, lora, full; none; or auto: what "
+            "suits the network, if held-out images are predicted better for it. Default: the method's."
         ),
     ] = None,
     preset: Annotated[

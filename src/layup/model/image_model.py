@@ -55,6 +55,7 @@ from layup.model.plan import Plan, plan
 from layup.model.predictions import Predictions, predicted
 from layup.model.reports import BatchReport
 from layup.model.suggest import Suggestions, suggest
+from layup.model.trial import Trial, try_out
 from layup.model.turns import Turn, all_turns, in_turn
 from layup.model.visits import none_usable
 from layup.tuning import FirstSession, Wanted
@@ -108,6 +109,7 @@ class ImageModel:
         self.features = features
         self.classifier = classifier
         self.session = FirstSession.wanted(adapter)
+        self.trial: Trial | None = None
         self.network = Network(backbone)
         self.reading = reading
         self.photo_features = PhotoFeatures(features, self.network, reading)
@@ -510,8 +512,22 @@ class ImageModel:
         if self.session is not None and not self.log:
             tuning = {"strict": strict, "checkpoint": checkpoint}
             self.network.adapt(change.new_images, new, self.session, self.reading, **tuning)
+            if self.session.trial:
+                self._try_adapter(change.new_images, new)
             self.photo_features.reset()
         return change.apply(self.knowledge, self.photo_features, strict=strict)
+
+    def _try_adapter(self, images: Sequence[ImageSource], labels: Sequence[str]) -> None:
+        """Drop the adapter if the network is no better for it, by images that were held out."""
+        assert self.session is not None
+
+        def blank(backbone: Backbone) -> ImageModel:
+            classifier = clone(self.classifier)
+            return ImageModel(self.features, classifier, backbone=backbone, anonymous=True, **self.reading)
+
+        self.trial = try_out(blank, self.network.backbone, images, labels, self.session)
+        if not self.trial.kept:
+            self.network.remove_adapter()
 
     def _require_same(self, other: ImageModel) -> None:
         """Refuse a model whose sums are of something else, and say what differs."""

@@ -1,4 +1,4 @@
-from .adaptation import adapt as adapt
+from .adaptation import adapt as adapt, parts as parts
 from .augmentation import (
     AUGMENTATIONS as AUGMENTATIONS,
     augmented as augmented,

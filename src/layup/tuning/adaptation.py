@@ -19,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -84,6 +85,27 @@ def adapt(
         saved = Checkpoint(Path(checkpoint), KIND, key, "a first session", hint)
     trainer.run("Adapting", progress=progress, checkpoint=saved)
     return tuning.result(trainer)
+
+
+def parts(
+    images: Sequence[ImageSource],
+    labels: Sequence[str],
+    session: FirstSession,
+    workers: int | None = None,
+    progress: bool | None = None,
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Which images a session trains on, and which it holds out; what it cannot use is in neither.
+
+    >>> from layup.cli.digits import digits_tasks
+    >>> images, labels = digits_tasks()[0].train
+    >>> training, held_out = parts(images[:40], labels[:40], FirstSession("vpt"))
+    >>> len(training), len(held_out)
+    (32, 8)
+    """
+    seen = survey(images, workers, progress)
+    data = _TaskData(images, labels, seen, session)
+    kept = np.array(seen.kept)
+    return kept[data.training], kept[data.held_out]
 
 
 class _TaskData:

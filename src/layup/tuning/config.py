@@ -45,6 +45,7 @@ class Values(TypedDict, total=False):
     head: Head
     preprocessing: Way
     augmentation: str
+    trial: bool
 
 
 # What users get, what the paper says, what its released code does, and what the codes of RanPAC and ADAM do.
@@ -125,6 +126,7 @@ class _Session:
     head: Head
     preprocessing: Way
     augmentation: str
+    trial: bool
     seed: int
 
     def __post_init__(self) -> None:
@@ -176,6 +178,7 @@ class FirstSession(_Session):
             short side to the input size, bilinear, centre crop, values from 0 to 1), "crop224" (the same,
             but bicubic), or "crop256" (bicubic, and the short side to 256/224 of the input size).
         augmentation: of training images, a name of `AUGMENTATIONS`.
+        trial: drop the adapter if the held-out images are predicted no better with it; by default for "auto".
         seed: decides the initial values, the split, the order of images, and their augmentation.
     """
 
@@ -189,9 +192,9 @@ class FirstSession(_Session):
     ) -> None:
         if preset not in PRESETS:
             raise unknown_name("preset", preset, PRESETS)
-        values: dict[str, Any] = {**PRESETS[preset], **given}
+        values: dict[str, Any] = {"trial": adapter == AUTO, **PRESETS[preset], **given}
         if values["patience"] is None:
-            values["held_out"] = 0.0
+            values |= {"held_out": 0.0, "trial": False}
         super().__init__(_adapter(adapter, preset), preset, seed=seed, **values)
 
     @classmethod

@@ -31,6 +31,7 @@ AdamMethod = closed_form(
     adapts=True,
     released="ranpac",
     settings=("cil", "dil"),
+    needs_session=True,
     untuned="nmc",
 )
 
@@ -62,5 +63,6 @@ AdamLayUPMethod = closed_form(
     adapts=True,
     released="ranpac",
     settings=("cil", "dil"),
+    needs_session=True,
     untuned="layup",
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields, make_dataclass, replace
+from dataclasses import asdict, dataclass, field, fields, make_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -52,12 +52,18 @@ class ModelLearner(Learner):
         return {ONLY: Report({**self.model.classifier_.in_force(), **self.adaptation()}, size)}
 
     def adaptation(self) -> dict[str, Any]:
-        """After the first batch, how it adapted the backbone, if it did: every epoch, and which was kept."""
-        backbone = self.model.backbone_
-        if not isinstance(backbone, AdaptedBackbone) or len(self.model.log) > 1:
+        """After the first batch, how it adapted the backbone, if it did: every epoch, and which was kept.
+
+        Also whether the adapter was tried on images held out, and with which accuracies.
+        """
+        backbone, trial = self.model.backbone_, self.model.trial
+        if len(self.model.log) > 1:
             return {}
-        course = {name: backbone.record[name] for name in ("epochs", "kept")}
-        return {"adaptation": {"tuned_values": backbone.tuned_values, **course}}
+        found: dict[str, Any] = {} if trial is None else {"trial": asdict(trial)}
+        if isinstance(backbone, AdaptedBackbone):
+            course = {name: backbone.record[name] for name in ("epochs", "kept")}
+            found["adaptation"] = {"tuned_values": backbone.tuned_values, **course}
+        return found
 
     @property
     def tuned_bytes(self) -> int:

@@ -80,6 +80,8 @@ class Method(ABC):
     name: ClassVar[str]
     adapts: ClassVar[bool] = False
     """Whether it adapts the backbone on the first task unless told otherwise (never on a stream)."""
+    needs_session: ClassVar[bool] = False
+    """Whether it is nothing without a first session."""
     released: ClassVar[str | None] = None
     """For a method of others, the preset that stands for its own released code."""
     joint: ClassVar[bool] = False
