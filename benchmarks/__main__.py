@@ -17,7 +17,6 @@ python -m benchmarks.audit        planted wrong labels, and labels saved by sugg
 python -m benchmarks.costs        what methods keep and compute, as the paper counts and in bytes
 python -m benchmarks.online       float32 against float64, accuracy over N/d (needs images)
 python -m benchmarks.known_photos what it costs that a model knows a million photos
-python -m benchmarks.tuning       learning rates of methods that train, on the first task (needs images)
 python -m benchmarks.task_heads   heads trained task by task on a frozen network (needs images)
 """
 

@@ -1214,3 +1214,23 @@ def test_pacs(tmp_path):
     assert dataset.domains[0] == "photo"
     assert (len(dataset.classes), len(dataset.train), len(dataset.test)) == (7, 1400, 700)
     assert Counter(dataset.train.domains) == dict.fromkeys(dataset.domains, 350)
+
+
+@pytest.mark.parametrize("share", [0.2, 0.5])
+def test_held_out_images_are_training_images_of_every_class_and_domain(share):
+    whole = load_dataset("digits-styles")
+    cut = whole.held_out(share)
+    key = [id(image) for image in whole.train.images]
+    assert sorted(id(image) for image in (*cut.train.images, *cut.test.images)) == sorted(key)
+    groups = Counter(zip(whole.train.labels, whole.train.domains, strict=True))
+    assert Counter(zip(cut.test.labels, cut.test.domains, strict=True)) == {
+        group: round(share * count) for group, count in groups.items()
+    }
+    assert cut.fingerprint != whole.fingerprint
+    assert cut.held_out(share).test.labels != cut.test.labels
+
+
+@pytest.mark.parametrize("share", [0, 1, -0.1, float("nan")])
+def test_impossible_shares_are_refused(share):
+    with pytest.raises(InputError, match="held-out share of .* is impossible"):
+        load_dataset("digits").held_out(share)

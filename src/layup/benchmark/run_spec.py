@@ -57,6 +57,7 @@ class RunSpec:
         tasks, first, uneven, shuffled, batch, per_class: see `class_incremental` and `online`.
         order: of domains: their names, or "shuffled" by the seed.
         sample: only so many classes, and images of each, for training and for testing.
+        held_out: predict this share of the training images, which is not learned, and no test images.
         split_seed: of the split of a folder that has no folders for training and testing.
         data: the folder of all datasets.
     """
@@ -82,6 +83,7 @@ class RunSpec:
     per_class: int | None = None
     order: Sequence[str] | str | None = None
     sample: tuple[int, int] | None = None
+    held_out: float | None = None
     split_seed: int = 0
     data: str | Path | None = None
 
@@ -146,7 +148,8 @@ class RunSpec:
         """The dataset, or a sample of it; raises if it is not there."""
         order = None if self.order is None or self.order == SHUFFLED else list(self.order)
         found = load_dataset(self.dataset, self.data, seed=self.split_seed, order=order)
-        return found if self.sample is None else found.sampled(*self.sample)
+        found = found if self.sample is None else found.sampled(*self.sample)
+        return found if self.held_out is None else found.held_out(self.held_out)
 
     def load_backbone(self) -> Backbone:
         """The network."""

@@ -129,6 +129,13 @@ def run(
             help="Use fewer images: 20x30 is 20 classes, each with at most 30 training and 30 test images."
         ),
     ] = None,
+    held_out: Annotated[
+        float | None,
+        typer.Option(
+            help="Hold out this share of the training images of every class, and predict these instead of "
+            "the test images: to choose a learning rate, for instance."
+        ),
+    ] = None,
     split_seed: Annotated[
         int, typer.Option(help="Seed for splitting a folder that has no train and test folders.", min=0)
     ] = 0,
@@ -186,6 +193,7 @@ def run(
         per_class=per_class,
         order=order if order in (None, "shuffled") else [name.strip() for name in order.split(",")],
         sample=None if sample is None else _sizes(sample),
+        held_out=held_out,
         split_seed=split_seed,
         data=data,
     ).trained(epochs=epochs, learning_rate=learning_rate)

@@ -14,7 +14,7 @@ import numpy as np
 
 from layup.errors import InputError
 from layup.images import ImageSource, image_digest, require_one_label_each
-from layup.sampling import sample
+from layup.sampling import sample, split
 
 
 @dataclass(frozen=True)
@@ -46,14 +46,15 @@ class Part:
         groups = zip(self.labels, self.domains or [""] * len(self), strict=True)
         wanted = set(classes)
         chosen = sample(groups, images, seed).tolist()
-        return self._at([index for index in chosen if self.labels[index] in wanted])
+        return self.at([index for index in chosen if self.labels[index] in wanted])
 
     def within(self, domains: Iterable[str]) -> Part:
         """The images of these domains."""
         wanted = set(domains)
-        return self._at([index for index, domain in enumerate(self.domains or ()) if domain in wanted])
+        return self.at([index for index, domain in enumerate(self.domains or ()) if domain in wanted])
 
-    def _at(self, indices: Sequence[int]) -> Part:
+    def at(self, indices: Sequence[int]) -> Part:
+        """The images at these indices."""
         domains = None if self.domains is None else [self.domains[i] for i in indices]
         return Part([self.images[i] for i in indices], [self.labels[i] for i in indices], domains)
 
@@ -133,6 +134,30 @@ class Dataset:
         contents = Contents(self.classes, self.train, self.test, self.domains)
         if fault := next(contents.faults(), None):
             raise InputError(f"The dataset {self.name!r} cannot be used. {fault}")
+
+    def held_out(self, share: float, seed: int = 0) -> Dataset:
+        """The training images alone: a share of every class (and domain of it) stands for the test images.
+
+        Choices that are made with it, such as a learning rate, have not seen the test images.
+
+        >>> photos = Part(["1.jpg", "2.jpg", "3.jpg"], ["tabby"] * 3)
+        >>> whole = Dataset("pets", ("tabby",), photos, Part(["test.jpg"], ["tabby"]))
+        >>> whole.held_out(1 / 3).test.images
+        ['3.jpg']
+        """
+        if not 0 < share < 1:
+            raise InputError(f"A held-out share of {share!r} is impossible. Use a number between 0 and 1.")
+        groups = list(zip(self.train.labels, self.train.domains or [""] * len(self.train), strict=True))
+        rng = np.random.default_rng(seed)
+        training, held_out = (
+            self.train.at(indices.tolist()) for indices in split(groups, share, lambda _: rng)
+        )
+        return replace(
+            self,
+            train=training,
+            test=held_out,
+            layout=f"{self.layout}; {share:g} of the training images held out, by seed {seed}",
+        )
 
     def sampled(self, classes: int, images: int, seed: int = 0) -> Dataset:
         """A small part of it: so many classes, and so many images of each, for training and for testing.
