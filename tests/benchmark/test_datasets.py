@@ -1232,5 +1232,5 @@ def test_held_out_images_are_training_images_of_every_class_and_domain(share):
 
 @pytest.mark.parametrize("share", [0, 1, -0.1, float("nan")])
 def test_impossible_shares_are_refused(share):
-    with pytest.raises(InputError, match="held-out share of .* is impossible"):
+    with pytest.raises(InputError, match=r"held-out share of .* is impossible"):
         load_dataset("digits").held_out(share)
