@@ -159,7 +159,7 @@ class Experiment:
         if self.session is not None:
             decides = {
                 "backbone": self.backbone.fingerprint,
-                "session": self.session.to_dict(),
+                "session": self.session.training(),
                 "data": self.scenario.dataset.fingerprint,
                 "images": self.scenario.tasks[0].train.tolist(),
                 "versions": machine.versions(),
