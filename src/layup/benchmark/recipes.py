@@ -129,13 +129,18 @@ def recipe_rows(method: str) -> list[list[str]]:
 
     >>> recipe_rows("coda-prompt")
     [['cifar100', 'epochs=20', '', 'IN1K'], ['imagenet-r', 'epochs=50', '', 'IN1K']]
+    >>> recipe_rows("adam")[0]
+    ['any', 'learning_rate=0.05, batch_size=16, epochs=5', 'vpt', '']
     """
-    return [
-        [
-            dataset,
-            ", ".join(f"{name}={value}" for name, value in {**recipe.options, **recipe.session}.items()),
-            recipe.adapter or "",
-            recipe.network,
-        ]
+    rows = [
+        [dataset, _listed({**recipe.options, **recipe.session}), recipe.adapter or "", recipe.network]
         for dataset, recipe in RECIPES.get(method, {}).items()
     ]
+    if method in BY_ADAPTER:
+        rows += [["any", _listed(values), adapter, ""] for adapter, values in ADAM.items()]
+        rows += [[dataset, _listed(values), adapter, ""] for (dataset, adapter), values in ADAM_ON.items()]
+    return rows
+
+
+def _listed(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in values.items())
