@@ -6,8 +6,8 @@
 
 Runs what is missing (hours; an interrupted run resumes, and the records are those of `layup run`), or with
 --finished nothing, and prints a table with A_T in percent, the mean over seeds and its standard error.
---costs measures seconds too: all closed-form methods side by side, one thread, on the features of the birds.
-Needs the three archives and vit-tiny.safetensors in the data folder.
+--costs adds the seconds to learn the birds with one thread, measured side by side in one go; --save, with it,
+draws accuracy against cost. Needs the three archives and vit-tiny.safetensors in the data folder.
 
 A network's passes are counted per training image: forward ones to read it, and those that train through it.
 """
@@ -56,6 +56,8 @@ DATASETS: dict[str, dict[str, Any]] = {
     "PACS": {"dataset": "domains:{}", "of": "pacs-subset", "setting": "cil", "tasks": 3, "ViT-Tiny": SMALL},
 }
 OTHER_NAMES = ("aper",)
+TRAINED: dict[str, dict[str, Any]] = {}
+"""Options of methods that train, where the released ones are for tasks of thousands of images."""
 USUAL = {"bundled": "ssf", "ViT-Tiny": "adaptformer"}
 """The adapter of methods that have a first session, for each network."""
 
@@ -85,7 +87,7 @@ def entries(network: str) -> list[Entry]:
         if name == "layup":
             found += [Entry(f"layup, k = {k}", name, {"k": k}) for k in (1, 6)]
         elif not kind.needs_session:
-            found.append(Entry(name, name))
+            found.append(Entry(name, name, TRAINED.get(name, {})))
     adapters = ("ssf",) if network == "bundled" else ("adaptformer", "ssf", "vpt")
     for adapter in adapters:
         found += [Entry(f"layup, k = {k}, {adapter}", "layup", {"k": k}, adapter) for k in (1, 6)]
@@ -154,21 +156,43 @@ def cell(found: Sequence[tuple[Record, RunSpec]]) -> str:
     return f"{100 * values[0]:.1f} ± {100 * error:.1f}ᵇ"
 
 
-def passes(record: Record, entry: Entry) -> str:
-    """Passes per training image: one forward pass for each network, and those that train."""
+def passes(record: Record, entry: Entry) -> tuple[float, float]:
+    """Passes per training image: those that read it, forwards, and those that train."""
     images = sum(task.train for task in record.tasks)
     training = sum(step.training_passes for step in record.steps)
-    forward = 2 if method_class(entry.method).needs_session else 1
+    forward = 2.0 if method_class(entry.method).needs_session else 1.0
     course = record.steps[0].chosen.get("adaptation")
     if course is not None:  # trained once for all runs that share it
-        training = round(0.8 * record.tasks[0].train * len(course["epochs"]))
+        session = record.run["adapter"]
+        training = round((1 - session["held_out"]) * record.tasks[0].train * len(course["epochs"]))
     if entry.trains and entry.method != "joint-probe":
-        forward = round(sum(step.forward_passes for step in record.steps) / images)
-    return f"{forward}" + (f" + {training / images:.1f} trained" if training else "")
+        forward = sum(step.forward_passes for step in record.steps) / images
+    return forward, training / images
 
 
-def seconds(entry: Entry, network: str, data: Path) -> float:
-    """Of a closed-form method on the birds' cached features, by one thread: all tasks and predictions."""
+@cache
+def seconds_per_pass(network: str, data: Path) -> tuple[float, float]:
+    """Of an image of the birds with one thread: forwards, and forwards and backwards; the best of three."""
+    torch.set_num_threads(1)
+    spec = spec_of(Entry("nmc", "nmc"), network, "birds", 0, data)
+    backbone = _loaded(spec.backbone, spec.weights, spec.input_size)
+    batch = torch.zeros(16, 3, *backbone.preprocessing.size)
+
+    def timed(backwards: bool) -> float:
+        began = time.perf_counter()
+        with torch.set_grad_enabled(backwards):
+            result = backbone.network(batch.requires_grad_(backwards))
+            if backwards:
+                result.sum().backward()
+        return (time.perf_counter() - began) / len(batch)
+
+    return min(timed(False) for _ in range(3)), min(timed(True) for _ in range(3))
+
+
+def arithmetic(entry: Entry, network: str, data: Path) -> float:
+    """Seconds of a closed-form method on the birds' cached features, with one thread: every task, learned,
+    and one image predicted after each, which solves.
+    """
     torch.set_num_threads(1)
     experiment = experiment_of(spec_of(entry, network, "birds", 0, data), HERE / "costs")
     scenario = experiment.scenario
@@ -184,21 +208,39 @@ def seconds(entry: Entry, network: str, data: Path) -> float:
     return taken
 
 
+def seconds(record: Record, entry: Entry, network: str, data: Path) -> float:
+    """To learn the birds with one thread: passes, at what one takes here, and a closed form's arithmetic.
+
+    What a method that trains does besides passes is not counted.
+    """
+    found = sum(
+        n * each for n, each in zip(passes(record, entry), seconds_per_pass(network, data), strict=True)
+    )
+    found *= sum(task.train for task in record.tasks)
+    closed = issubclass(method_class(entry.method), ClosedFormMethod)
+    # A tuned network has features of the same size: it is timed as it was before.
+    return found + (arithmetic(replace(entry, adapter=NO_ADAPTER), network, data) if closed else 0.0)
+
+
 @dataclass(frozen=True)
 class Line:
-    """A row of the table, and its point in the picture: the mean over all datasets, if none is missing."""
+    """A row of the table, and its points in the picture.
+
+    accuracy: the mean over all datasets, in percent, if none is missing.
+    costs: bytes, and seconds if they were measured.
+    """
 
     entry: Entry
     cells: list[str]
-    state: int
     accuracy: float | None
+    costs: list[float]
 
 
 def line(entry: Entry, network: str, chosen: argparse.Namespace) -> Line | None:
     """The row of a method; None if it was not chosen, cannot be run, or has not been run."""
     if chosen.rows and not {entry.method, entry.label} & set(chosen.rows):
         return None
-    cells, records, means = [], [], []
+    cells, means, last = [], [], None
     for dataset in chosen.datasets:
         # Methods that train take long: one order of classes.
         seeds = chosen.seeds[:1] if entry.trains else chosen.seeds
@@ -208,37 +250,42 @@ def line(entry: Entry, network: str, chosen: argparse.Namespace) -> Line | None:
         why = next((each for each, _ in results if isinstance(each, str)), None)
         cells.append(cell(found))
         console.remark(f"{network}, {dataset}, {entry.label}: {why or cells[-1]}")
-        records += [record for record, _ in found]
         means += [np.mean([final(*each) for each in found])] if found else []
-    if not records:
+        if found and (last is None or dataset == "birds"):
+            last = found[-1][0]
+    if last is None:
         return None
-    last = records[-1]
-    state = last.steps[-1].state_bytes
-    cost = [passes(last, entry), size_of(state)]
+    forward, training = passes(last, entry)
+    costs = [float(last.steps[-1].state_bytes)]
+    cost = [f"{forward:.3g}", f"{training:.3g}" if training else "", size_of(last.steps[-1].state_bytes)]
     if chosen.costs:
-        closed = issubclass(method_class(entry.method), ClosedFormMethod) and entry.adapter == NO_ADAPTER
-        cost.append(f"{seconds(entry, network, chosen.data):.1f}" if closed else "–")
+        costs.append(seconds(last, entry, network, chosen.data))
+        cost.append(f"{costs[-1]:,.0f}")
     whole = len(means) == len(chosen.datasets)
-    return Line(entry, [entry.label, *cells, *cost], state, 100 * float(np.mean(means)) if whole else None)
+    return Line(entry, [entry.label, *cells, *cost], 100 * float(np.mean(means)) if whole else None, costs)
 
 
 def draw(path: Path, lines: Sequence[Line], network: str) -> None:
-    """Accuracy against bytes: a point per method, closed-form ones filled."""
+    """Accuracy against bytes, and against seconds: a point per method; those that train have another sign."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(8.5, 5.5), dpi=150, layout="constrained")
-    axes = figure.add_subplot()
-    for each in lines:
-        if each.accuracy is None:
-            continue
-        number, at = int(each.entry.trains), (each.state, each.accuracy)
-        axes.plot(*at, MARKERS[number], color=SAFE_COLOURS[number], markersize=6)
-        axes.annotate(each.entry.label, at, xytext=(5, 3), textcoords="offset points", fontsize=7, color=INK)
-    axes.set_xscale("log")
-    axes.set_xlabel("bytes kept besides the frozen network", color=INK)
-    axes.set_ylabel("average accuracy over all tasks, percent", color=INK)
-    axes.set_title(f"Accuracy against memory, {network}", color=INK)
-    axes.grid(alpha=0.2)
+    figure = Figure(figsize=(12, 5.5), dpi=130, layout="constrained")
+    panels = figure.subplots(1, 2, sharey=True)
+    titles = ("bytes kept besides the frozen network", "seconds to learn the birds, one thread")
+    for number, (axes, title) in enumerate(zip(panels, titles, strict=True)):
+        for each in lines:
+            if each.accuracy is None:
+                continue
+            kind, at = int(each.entry.trains), (each.costs[number], each.accuracy)
+            axes.plot(*at, MARKERS[kind], color=SAFE_COLOURS[kind], markersize=6)
+            axes.annotate(
+                each.entry.label, at, xytext=(5, 3), textcoords="offset points", fontsize=7, color=INK
+            )
+        axes.set_xscale("log")
+        axes.set_xlabel(title, color=INK)
+        axes.grid(alpha=0.2)
+    panels[0].set_ylabel("A_T in percent, mean over the datasets", color=INK)
+    figure.suptitle(f"Accuracy against cost, {network}", color=INK)
     figure.savefig(path)
 
 
@@ -252,15 +299,15 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--finished", action="store_true")
     parser.add_argument("--costs", action="store_true")
-    parser.add_argument("--save", type=Path, help="draw accuracy against memory into this file")
+    parser.add_argument("--save", type=Path, help="with --costs: draw accuracy against cost")
     chosen = parser.parse_args()
     for network in chosen.networks:
         console.say(f"{network}:")
         lines = [each for entry in entries(network) if (each := line(entry, network, chosen)) is not None]
-        columns = ["method", *chosen.datasets, "passes per image", "state"]
+        columns = ["method", *chosen.datasets, "passes per image", "trained", "state"]
         columns += ["seconds"] if chosen.costs else []
         print(to_markdown(Table.of(columns, [each.cells for each in lines])))
-        if chosen.save:
+        if chosen.save and chosen.costs:
             draw(chosen.save.with_stem(f"{chosen.save.stem}-{network.lower()}"), lines, network)
 
 
