@@ -45,8 +45,8 @@ def reproduce(
     backbone: Annotated[
         str | None,
         typer.Option(
-            help="The network for the paper's IN1K, as in `layup run`. Default: its ViT-B/16; with --quick and "
-            "--local, vit-nano."
+            help="The network for the paper's IN1K, as in `layup run`. Default: its ViT-B/16, or vit-nano "
+            "with --quick and --local."
         ),
     ] = None,
     weights: Annotated[
