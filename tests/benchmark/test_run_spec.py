@@ -86,6 +86,12 @@ def test_the_official_preset_shuffles_classes_and_no_domains():
     assert styles.scenario(styles.load_dataset()).setting == "dil"
 
 
+@pytest.mark.parametrize(("preset", "grid"), [("default", "paper"), ("paper", "paper"), ("official",) * 2])
+def test_of_equally_good_lambdas_the_official_preset_takes_that_of_the_authors_code(resolve, preset, grid):
+    experiment = resolve(replace(SPEC, method="layup", preset=preset))
+    assert experiment.method.blank_classifier(experiment.setup).grid == grid
+
+
 @pytest.mark.parametrize(
     ("changes", "says", "about"),
     [

@@ -6,8 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import timm
+from safetensors.torch import save_model
 
 from fake_records import fake_record
+from layup.backbones import load_backbone
 from layup.benchmark import class_incremental, metrics
 from layup.benchmark.experiment import Experiment
 from layup.errors import InputError
@@ -253,6 +256,22 @@ def test_quick_is_digits_unless_there_is_data(tmp_path):
     assert [each.dataset for each in quick_config(None).columns] == ["digits", "digits-styles"]
     assert quick_config(None, epochs=7, session_epochs=None).epochs == 7
     assert quick_config(None, epochs=None).epochs == 1
+
+
+def test_another_network_takes_the_place_of_the_plain_one(tmp_path):
+    weights = tmp_path / "weights.safetensors"
+    save_model(timm.create_model("test_vit", pretrained=False), weights)
+    runner = Runner(tiny_config().with_network("test_vit", weights=weights, input_size=64), tmp_path, QUIET)
+    assert runner.config.networks == {"IN21K": "vit-nano", "IN1K": "test_vit"}
+    found = runner.network("IN1K")
+    assert found.fingerprint == load_backbone("test_vit", weights=weights, input_size=64).fingerprint
+    assert found.preprocessing.size == (64, 64)
+    assert runner.network("IN21K").name == "vit-nano"
+    spec = runner.run_spec(Job(DIGITS, Spec("nmc", "IN1K")))
+    assert (spec.backbone, spec.weights, spec.input_size) == ("test_vit", weights, 64)
+    theirs = paper_config(tmp_path)
+    assert theirs.with_network(theirs.networks["IN1K"], weights=weights).like_paper
+    assert not theirs.with_network("vit-nano").like_paper
 
 
 @pytest.mark.parametrize("folder", ["nowhere", ""])

@@ -22,7 +22,7 @@ from layup.registry import unknown_name
 from layup.schema import AMOUNT, TRUTH, Rule, fields_of, listed, one_of, whole
 
 LAMBDA_RULES = ("search", "gcv")
-GRIDS = ("wide", "paper")
+GRIDS = ("wide", "paper", "official")
 METRICS = ("cosine", "euclidean")
 
 
@@ -33,7 +33,8 @@ class RidgeOptions(TypedDict, total=False):
     precision: of new sums and of solving with them. "float32" is there to compare with other code: it halves
         the memory, and ruins predictions where λ is small and samples are fewer than dimensions.
     grid: which values of λ are searched. "paper": its sixteen. "wide": these, and on beyond the best of them
-        where the paper's end, or lie far apart.
+        where the paper's end, or lie far apart. "official": the paper's, and of equally good ones that which
+        the authors' code tries first, mostly the smallest, where otherwise the largest is taken.
     """
 
     balance: bool

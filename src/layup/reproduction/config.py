@@ -21,6 +21,7 @@ from layup.benchmark.methods import METHODS
 from layup.errors import InputError
 from layup.images import ImageSource, find_images
 from layup.registry import unknown_name
+from layup.reproduction.spec import PLAIN
 from layup.tuning import PRESETS
 
 CIL = {
@@ -66,6 +67,7 @@ class ReproductionConfig:
     columns: the datasets.
     characteristics: further ones, for the question which k is best for what data.
     networks: a backbone's name for each of the paper's networks.
+    loading: what `load_backbone` takes besides a name, by name: "weights", "input_size".
     like_paper: whether these are its datasets and networks, so that numbers can be compared with its own.
     source: images that stand for the networks' training data, if any.
     epochs: of methods that train; None for those of their recipes.
@@ -78,6 +80,7 @@ class ReproductionConfig:
     columns: tuple[Column, ...]
     networks: Mapping[str, str]
     characteristics: tuple[Column, ...] = ()
+    loading: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     like_paper: bool = False
     data: Path | None = None
     source: str | None = None
@@ -94,6 +97,20 @@ class ReproductionConfig:
         for name in self.without:
             if name not in METHODS:
                 raise unknown_name("method", name, METHODS)
+
+    def with_network(self, name: str, **loading: Any) -> ReproductionConfig:
+        """The same with this backbone for the paper's IN1K, the network of most of its tables.
+
+        >>> config = quick_config(None).with_network("vit_tiny_patch16_224", input_size=96)
+        >>> config.networks
+        {'IN21K': 'bundled', 'IN1K': 'vit_tiny_patch16_224'}
+        """
+        return replace(
+            self,
+            networks={**self.networks, PLAIN: name},
+            loading={**self.loading, name: loading},
+            like_paper=self.like_paper and name == VITS[PLAIN],
+        )
 
     def require_source(self) -> None:
         """Refuse a source without images."""

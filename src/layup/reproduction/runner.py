@@ -111,7 +111,8 @@ class Runner:
     def network(self, role: str) -> Backbone:
         """What stands for one of the paper's networks, loaded once."""
         name = self.config.networks[role]
-        found: Backbone = _once(self._networks, role, lambda: load_backbone(name))
+        how = self.config.loading.get(name, {})
+        found: Backbone = _once(self._networks, role, lambda: load_backbone(name, **how))
         return found
 
     def depth(self, role: str) -> int:
@@ -135,6 +136,7 @@ class Runner:
     def run_spec(self, job: Job) -> RunSpec:
         """The run in plain values, as large as this config has it."""
         column, spec, config = job.column, job.spec, self.config
+        network = config.networks[spec.network or ""]
         depths = {SWEPT[spec.method]: job.depths} if job.depths else {}
         epochs = None if spec.adapter is None else config.session_epochs
         return RunSpec(
@@ -142,7 +144,8 @@ class Runner:
             spec.setting,
             spec.method,
             {**self.options(spec), **dict(spec.options), **depths},
-            config.networks[spec.network or ""],
+            network,
+            **config.loading.get(network, {}),
             adapter=spec.adapter or NO_ADAPTER,
             session={} if epochs is None else {"epochs": epochs},
             preset=config.preset,

@@ -225,15 +225,16 @@ def test_what_reads_a_network_before_and_after_a_session_needs_one(setup, settin
     assert ("a stream does not allow" in str(refusal.value)) == (setting == "ocl")
 
 
-def test_every_method_searches_the_papers_lambdas_and_has_no_option_for_it(setup_for):
+@pytest.mark.parametrize("grid", ["paper", "official"])
+def test_every_method_searches_the_lambdas_of_the_run_and_has_no_option_for_it(setup_for, grid):
     grids = {}
     for method in (*map(small, CLOSED_FORM), DepthsMethod((1, 2)), LayersMethod((1, 2))):
-        setup = setup_for(method)
+        setup = replace(setup_for(method), grid=grid)
         classifier = method.resolved(setup).blank_classifier(setup)
         grids[method.name] = classifier.get_params().get("grid")
         assert "grid" not in method.options()
     searching = {"layup", "ridge", "layup-average", "adam+layup", "layup-depths", "ridge-layers"}
-    assert {name: grid for name, grid in grids.items() if grid} == dict.fromkeys(searching, "paper")
+    assert {name: grid for name, grid in grids.items() if grid} == dict.fromkeys(searching, grid)
 
 
 def test_which_methods_adapt_the_network_unless_told_otherwise():
