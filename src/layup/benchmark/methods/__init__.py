@@ -3,11 +3,13 @@
 from collections.abc import Mapping
 from typing import Any, cast
 
+from layup.benchmark.methods.acil import ACILMethod
 from layup.benchmark.methods.adam import AdamLayUPMethod, AdamMethod
 from layup.benchmark.methods.closed_form import ModelLearner, closed_form
 from layup.benchmark.methods.coda_prompt import CODAPromptMethod
 from layup.benchmark.methods.depths import DepthsMethod, LayersMethod
 from layup.benchmark.methods.dualprompt import DualPromptMethod
+from layup.benchmark.methods.f_oal import FOALMethod
 from layup.benchmark.methods.fsa_lda import FSALDAMethod
 from layup.benchmark.methods.joint import JointMethod
 from layup.benchmark.methods.joint_probe import JointProbeMethod
@@ -33,6 +35,8 @@ for _method in (
     AdamMethod,
     AdamLayUPMethod,
     FSALDAMethod,
+    ACILMethod,
+    FOALMethod,
     SLCAMethod,
     L2PMethod,
     DualPromptMethod,
@@ -43,6 +47,7 @@ for _method in (
 ):
     METHODS.register(_method.name)(_method)
 METHODS.register("aper")(AdamMethod)  # as its authors call it since
+METHODS.register("gacl")(ACILMethod)  # as its authors call it where classes return
 
 
 def method_class(name: str) -> type[Method]:
