@@ -38,11 +38,13 @@ CLOSED_FORM = [
     "fsa+lda",
     "acil",
     "f-oal",
+    "loranpac",
 ]
 WITH_LAMBDA = ("layup", "ridge", "layup-average", "ranpac", "ranpac+layup", "adam+layup", "acil", "f-oal")
 WITH_LAYERS = ("layup", "layup-auto", "layup-average", "laynmc", "ranpac+layup", "adam+layup")
 WITH_PRECISION = WITH_LAMBDA
-PROJECTED = ("ranpac", "ranpac+layup", "acil", "f-oal")
+PROJECTED = ("ranpac", "ranpac+layup", "acil", "f-oal", "loranpac")
+WITHOUT_LAMBDA = ("nmc", "laynmc", "adam", "loranpac")
 
 SESSION = FirstSession("ssf", epochs=1)
 
@@ -160,6 +162,7 @@ def test_an_impossible_lambda_is_refused_before_anything_is_read(setup, setup_fo
         *((n, {"precision": "float23"}, "precision.*Did you mean 'float32'") for n in WITH_PRECISION),
         *((n, {"metric": "cosin"}, "metric.*Did you mean 'cosine'") for n in ("nmc", "laynmc")),
         *((n, {"width": 0}, "width = 0 is impossible") for n in PROJECTED),
+        *(("loranpac", {"truncate": share}, "truncate = .*, such as 0.25") for share in (-0.1, 1.0, "few")),
     ],
 )
 def test_impossible_options_are_refused_before_anything_is_read(setup, setup_for, name, options, says):
@@ -319,7 +322,7 @@ def test_every_method_runs_in_every_setting_and_beats_chance(method, setting, se
         if method.name == "layup-average":
             assert set(step.chosen["lambdas"]) == {"blocks.10", "blocks.11"}
         else:
-            assert ("lambda" in step.chosen) == ("nmc" not in method.name and method.name != "adam")
+            assert ("lambda" in step.chosen) == (method.name not in WITHOUT_LAMBDA)
 
 
 @pytest.mark.slow
@@ -509,6 +512,21 @@ def test_f_oal_is_recursive_least_squares_on_sigmoids_of_the_mean_of_all_blocks(
     weights = recursive_least_squares(h(IMAGES), oracle.one_hot(Y)[1], 1.0, batch=1)
     np.testing.assert_allclose(learner.model.scores(TEST), h(TEST) @ weights, atol=1e-5)
     assert learner.predict(TEST)[""] == best(h(TEST) @ weights)
+
+
+def test_loranpac_is_least_squares_on_the_strongest_directions_of_a_random_projection(setup, nano, features):
+    learner = learned(small("loranpac"), replace(setup, seed=5), FIRST, SECOND)
+    matrix = learner.model.extractor_.matrix
+    h, test = (
+        np.maximum(0, rows(nano, [EMBEDDING], images, features) @ matrix).astype(np.float32).astype(float)
+        for images in (IMAGES, TEST)
+    )
+    left, values, right = np.linalg.svd(h, full_matrices=False)  # of 22 images in 64 dimensions
+    rank = round(0.75 * len(IMAGES))
+    weights = right[:rank].T @ np.diag(1 / values[:rank]) @ left[:, :rank].T @ oracle.one_hot(Y)[1]
+    assert learner.reports()[""].chosen == {"rank": rank}
+    np.testing.assert_allclose(learner.model.scores(TEST), test @ weights, atol=1e-6)
+    assert learner.predict(TEST)[""] == best(test @ weights)
 
 
 def test_f_oal_refuses_a_network_whose_layers_have_different_widths(setup):

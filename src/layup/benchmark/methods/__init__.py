@@ -16,6 +16,7 @@ from layup.benchmark.methods.joint_probe import JointProbeMethod
 from layup.benchmark.methods.l2p import L2PMethod
 from layup.benchmark.methods.layup import LayUPAutoMethod, LayUPAverageMethod, LayUPMethod, RidgeMethod
 from layup.benchmark.methods.learner import ONLY, Learner, Method, Report, Setup
+from layup.benchmark.methods.loranpac import LoRanPACMethod
 from layup.benchmark.methods.nearest_mean import LayNMCMethod, NMCMethod
 from layup.benchmark.methods.ranpac import RanPACLayUPMethod, RanPACMethod
 from layup.benchmark.methods.sequential import SequentialMethod
@@ -37,6 +38,7 @@ for _method in (
     FSALDAMethod,
     ACILMethod,
     FOALMethod,
+    LoRanPACMethod,
     SLCAMethod,
     L2PMethod,
     DualPromptMethod,
