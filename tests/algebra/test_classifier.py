@@ -16,6 +16,7 @@ from layup.algebra.auto import AutoClassifier
 from layup.algebra.discriminant import DiscriminantClassifier
 from layup.algebra.ridge_classifier import HeldOutRidgeClassifier
 from layup.algebra.samples import SUMMABLE
+from layup.algebra.truncated import TruncatedClassifier
 from layup.errors import ForgetError, InputError, MismatchError, UnknownNameError
 
 ESTIMATORS = [
@@ -25,6 +26,7 @@ ESTIMATORS = [
     HeldOutRidgeClassifier(),
     *(NearestMeanClassifier(metric) for metric in ("cosine", "euclidean")),
     *(DiscriminantClassifier(lam) for lam in (0.1, 1.0)),
+    *(TruncatedClassifier(share) for share in (0, 0.1)),
 ]
 
 

@@ -25,12 +25,14 @@ from layup.algebra.class_sums import ClassSums
 from layup.algebra.discriminant import DiscriminantClassifier
 from layup.algebra.ridge_classifier import HeldOutRidgeClassifier
 from layup.algebra.statistics import GramStatistics
+from layup.algebra.truncated import TruncatedClassifier
 
 ALGEBRAIC = [
     AutoClassifier(),
     *(RidgeClassifier(lam, balance=b) for lam in ("gcv", 0, 1.0) for b in (False, True)),
     *(NearestMeanClassifier(metric) for metric in ("cosine", "euclidean")),
     DiscriminantClassifier(),
+    TruncatedClassifier(),
 ]
 SEARCHING = [RidgeClassifier("search"), HeldOutRidgeClassifier("search")]
 every_sums = pytest.mark.parametrize("kind", [ClassSums, GramStatistics])

@@ -201,6 +201,8 @@ def test_options_are_those_of_the_released_recipe_unless_given():
     assert spec.trained(epochs=2).load_method().epochs == 2
     assert replace(spec, dataset="digits").load_method() == SLCAMethod()
     assert RunSpec("cddb-hard", method="ranpac").load_method().width == 5000
+    gacl = RunSpec("cifar100", method="gacl").load_method()
+    assert (gacl.width, gacl.lam) == (5000, 100.0)
 
 
 def test_released_adapters_are_used_where_a_preset_stands_for_released_code():

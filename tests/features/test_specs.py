@@ -19,6 +19,7 @@ from layup.features import (
     FeatureSpec,
     FrozenAndTuned,
     LastLayers,
+    MeanOfLayers,
     OneLayer,
     Projected,
     spec_from,
@@ -30,6 +31,8 @@ SPECS: list[FeatureSpec] = [
     OneLayer(2),
     Embedding(),
     Projected(Embedding(), 20, 1),
+    MeanOfLayers(3),
+    Projected(MeanOfLayers(12), 20, 1, "sigmoid", "uniform"),
     FrozenAndTuned(LastLayers(2)),
     Projected(FrozenAndTuned(OneLayer(1)), 5, 0),
 ]
@@ -56,6 +59,10 @@ def test_what_is_written_down_is_read_again(spec: FeatureSpec, nano: Backbone) -
         (Embedding(), [EMBEDDING]),
         (FrozenAndTuned(OneLayer(3)), ["frozen blocks.9", "tuned blocks.9"]),
         (Projected(LastLayers(2), 7, 3), ["random projection (seed 3) of blocks.10, blocks.11"]),
+        (
+            Projected(MeanOfLayers(2), 7, 3, "tanh", "uniform"),
+            ["random projection (seed 3, tanh, uniform) of mean of blocks.10, blocks.11"],
+        ),
     ],
     ids=repr,
 )
@@ -73,6 +80,7 @@ def test_layers_can_be_told_without_the_network() -> None:
 
 def test_an_open_choice_is_made_for_the_network(nano: Backbone) -> None:
     assert LastLayers().resolved(nano) == LastLayers(6)
+    assert MeanOfLayers().resolved(nano) == MeanOfLayers(12)
     assert Projected(LastLayers(), 9, 0).resolved(nano) == Projected(LastLayers(6), 9, 0)
     assert type(LastLayers(np.int64(2)).resolved(nano).k) is int  # type: ignore[arg-type]
 
@@ -88,10 +96,20 @@ def test_both_networks_are_read_side_by_side(nano: Backbone) -> None:
     assert not np.allclose(rows[:, :128], rows[:, 128:])
 
 
-@pytest.mark.parametrize("spec", [LastLayers(13), OneLayer(0), LastLayers(0), Projected(LastLayers(13), 5)])
+@pytest.mark.parametrize(
+    "spec", [LastLayers(13), OneLayer(0), LastLayers(0), MeanOfLayers(13), Projected(LastLayers(13), 5)]
+)
 def test_layers_that_a_network_does_not_have_are_refused(spec: FeatureSpec, nano: Backbone) -> None:
     with pytest.raises(InputError, match="Use k between 1 and 12"):
         spec.resolved(nano)
+
+
+def test_layers_of_different_widths_have_no_mean() -> None:
+    bundled = load_backbone("bundled")
+    for refuse in (MeanOfLayers().resolved, lambda each: MeanOfLayers().build(each, {"cache": False})):
+        with pytest.raises(InputError, match=r"needs layers of the same width, but those of 'bundled' have"):
+            refuse(bundled)
+    assert MeanOfLayers(1).resolved(bundled) == MeanOfLayers(1)
 
 
 @pytest.mark.parametrize("width", [0, -3, 2.5, "10"])
@@ -112,7 +130,9 @@ def test_impossible_widths_are_refused(width: Any, nano: Backbone) -> None:
         ({"kind": "last layers", "k": True}, r"features\.k is True"),
         ({"kind": "embedding", "k": 1}, "'k', which is unknown"),
         ({"kind": "frozen and tuned", "of": {"kind": "x"}}, r"features\.kind"),
-        ({"kind": "projected", "of": {"kind": "embedding"}, "width": 0, "seed": 0}, r"features\.width"),
+        ({**Projected(Embedding()).to_dict(), "width": 0}, r"features\.width"),
+        ({**Projected(Embedding()).to_dict(), "activation": "sine"}, r"features\.activation is 'sine'"),
+        ({**Projected(Embedding()).to_dict(), "drawn": 1}, r"features\.drawn is 1"),
     ],
 )
 def test_what_is_no_spec_is_refused(values: Any, says: str) -> None:

@@ -46,6 +46,7 @@ Parameters = dict[str, Rule]
 
 LAM = one_of(*LAMBDA_RULES) | AMOUNT
 STRENGTH = Rule("a number > 0", lambda value: AMOUNT.holds(value) and value > 0)
+SHARE = Rule("a number ≥ 0 and below 1", lambda value: AMOUNT.holds(value) and value < 1)
 PRECISION = one_of(*PRECISIONS)
 RIDGE: Parameters = {"lam": LAM, "balance": TRUTH, "precision": PRECISION, "grid": one_of(*GRIDS)}
 ONE_LAMBDA: Parameters = {"lambda": AMOUNT.or_none()}
@@ -71,6 +72,7 @@ KINDS = {
     "ridge per layer": Kind({**RIDGE, **SOME_LAYERS}, LAMBDA_PER_BLOCK),
     "nearest mean": Kind({"metric": one_of(*METRICS)}, {}, ClassSums),
     "discriminant": Kind({"lam": AMOUNT}, {}),
+    "truncated": Kind({"truncate": SHARE}, {}),
 }
 
 

@@ -59,10 +59,13 @@ def _ranpac(width: int | None = 10_000) -> dict[str, Recipe]:
 
 
 SLOW = {"epochs": 50}
+GACL = Recipe({"width": 5000, "lam": 100.0}, network=IN1K)
 RECIPES: dict[str, dict[str, Recipe]] = {
     "ranpac": _ranpac(),
     "ranpac+layup": _ranpac(),
     "nmc": _ranpac(width=None),  # RanPAC's code has it too, with and without a first session
+    # GACL's scripts/gacl.sh, with a DeiT-S. ACIL's own runs are those of small networks trained from scratch.
+    "acil": {"cifar100": GACL, "imagenet-r": GACL},
     "l2p": {
         "cifar100": Recipe({"epochs": 5, "learning_rate": 0.001875, "batch_size": 16}, network=IN21K),
         # In PILOT, with its rate of 0.03 · batch size / 256.

@@ -160,7 +160,7 @@ class RunSpec:
     @property
     def recipe(self) -> Recipe:
         """What the method's authors released for the dataset."""
-        return recipe_of(self.method_name, self.dataset)
+        return recipe_of(method_class(self.method_name).name, self.dataset)  # some have two names
 
     @property
     def own_preset(self) -> str:

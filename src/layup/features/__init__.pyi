@@ -14,13 +14,14 @@ from .reader import (
     survey as survey,
 )
 from .reading import Reading as Reading, cache_of as cache_of
-from .sources import JoinedRows as JoinedRows, ProjectedRows as ProjectedRows
+from .sources import JoinedRows as JoinedRows, MeanRows as MeanRows, ProjectedRows as ProjectedRows
 from .specs import (
     EMBEDDING as EMBEDDING,
     Embedding as Embedding,
     FeatureSpec as FeatureSpec,
     FrozenAndTuned as FrozenAndTuned,
     LastLayers as LastLayers,
+    MeanOfLayers as MeanOfLayers,
     OneLayer as OneLayer,
     Projected as Projected,
     spec_from as spec_from,

@@ -1,8 +1,9 @@
-"""Rows of features made from other rows: projected at random, or side by side. They are read like layers."""
+"""Rows of features made from other rows: projected, averaged, or side by side. They are read like layers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -14,9 +15,50 @@ from layup.features.extract import Extraction, FeatureSource, Rows
 from layup.images import ImageSource
 from layup.seeds import seed_of
 
+NORM_EPSILON = 1e-6
+"""What is added to a variance before it divides, as in the layer norms of vision transformers."""
 
-class ProjectedRows(FeatureSource):
-    """ReLU(f W) of rows f, with W ~ N(0, 1) of shape (their width) × `width`, drawn from the seed.
+_ACTIVATIONS: dict[str, Callable[[Floats], Floats]] = {
+    "relu": lambda z: np.maximum(z, 0.0),
+    "sigmoid": lambda z: (1 + np.tanh(z / 2)) / 2,  # 1 / (1 + exp(−z)), which cannot overflow like this
+    "tanh": np.tanh,
+}
+
+
+class MappedRows(FeatureSource):
+    """Rows that are a function of the rows of one other source, each of one."""
+
+    source: FeatureSource
+
+    @abstractmethod
+    def mapped(self, rows: Rows) -> Rows:
+        """What becomes of these rows."""
+
+    def stream(self, images: Sequence[ImageSource], title: str = "Reading images") -> Iterator[Extraction]:
+        """Rows in batches, in the order given."""
+        for part in self.source.stream(images, title):
+            yield replace(part, rows=self.mapped(part.rows))
+
+    def rows_of(self, pixels: Tensor) -> Rows:
+        """The rows of preprocessed images."""
+        return self.mapped(self.source.rows_of(pixels))
+
+    def recall(self, digests: Sequence[bytes]) -> dict[bytes, Rows]:
+        """The rows of what the cache has."""
+        found = self.source.recall(digests)
+        return {digest: self.mapped(row[None])[0] for digest, row in found.items()}
+
+
+class ProjectedRows(MappedRows):
+    """σ(f W) of rows f of d values, with W of shape d × `width`, drawn from the seed.
+
+    Args:
+        source: gives the rows f.
+        width: how many values a projected row has.
+        seed: decides W.
+        activation: σ, "relu", "sigmoid" or "tanh".
+        drawn: the values of W are "normal", N(0, 1), or "uniform" between −1/√d and 1/√d, as PyTorch begins
+            a linear layer.
 
     W is drawn when first needed and never stored: its seed and shape are enough. It comes from NumPy's
     `RandomState`, whose numbers are promised to stay the same in all versions, and is rounded to float32, so
@@ -35,39 +77,70 @@ class ProjectedRows(FeatureSource):
     {'random projection (seed 1) of blocks.11': 300}
     >>> projected.extract([Image.new("RGB", (64, 64))]).rows.shape
     (1, 300)
+    >>> [*ProjectedRows(extractor, 300, 1, "tanh", "uniform").layers]
+    ['random projection (seed 1, tanh, uniform) of blocks.11']
     """
 
-    def __init__(self, source: FeatureSource, width: int, seed: int) -> None:
+    def __init__(
+        self,
+        source: FeatureSource,
+        width: int,
+        seed: int,
+        activation: str = "relu",
+        drawn: str = "normal",
+    ) -> None:
         self.source = source
         self.seed = seed
-        # Models with other seeds, or other layers, must not be merged: so their layers have other names.
-        self.layers = {f"random projection (seed {seed}) of {', '.join(source.layers)}": width}
+        self.activation = activation
+        self.drawn = drawn
+        # Models of other projections, or other layers, must not be merged: so their layers have other names.
+        unusual = [each for each in (activation, drawn) if each not in ("relu", "normal")]
+        how = ", ".join([f"seed {seed}", *unusual])
+        self.layers = {f"random projection ({how}) of {', '.join(source.layers)}": width}
         self.cache = source.cache
 
     @cached_property
     def matrix(self) -> Floats:
         """W, of shape (width before) × (width after)."""
         generator = np.random.RandomState(seed_of(self.seed, "projection") % 2**32)
-        drawn = generator.standard_normal((self.source.width, self.width))
+        shape = self.source.width, self.width
+        most = 1 / np.sqrt(self.source.width)
+        normal = self.drawn == "normal"
+        drawn = generator.standard_normal(shape) if normal else generator.uniform(-most, most, shape)
         return drawn.astype(np.float32).astype(np.float64)
 
-    def stream(self, images: Sequence[ImageSource], title: str = "Reading images") -> Iterator[Extraction]:
-        """Rows in batches, in the order given."""
-        for part in self.source.stream(images, title):
-            yield replace(part, rows=self.project(part.rows))
+    def mapped(self, rows: Rows) -> Rows:
+        """σ(f W) of each row f."""
+        return _ACTIVATIONS[self.activation](rows.astype(np.float64) @ self.matrix).astype(np.float32)
 
-    def rows_of(self, pixels: Tensor) -> Rows:
-        """The projected rows of preprocessed images."""
-        return self.project(self.source.rows_of(pixels))
 
-    def recall(self, digests: Sequence[bytes]) -> dict[bytes, Rows]:
-        """The projected rows of what the cache has."""
-        found = self.source.recall(digests)
-        return {digest: self.project(row[None])[0] for digest, row in found.items()}
+class MeanRows(MappedRows):
+    """The mean of blocks of the same width, each row brought to mean 0 and variance 1 as by a layer norm.
 
-    def project(self, rows: Rows) -> Rows:
-        """ReLU(f W) of each row f."""
-        return np.maximum(rows.astype(np.float64) @ self.matrix, 0.0).astype(np.float32)
+    >>> from PIL import Image
+    >>> from layup.backbones import load_backbone
+    >>> from layup.features.cache import NoCache
+    >>> from layup.features.extract import Extractor
+    >>> extractor = Extractor(load_backbone("vit-nano"), ["blocks.10", "blocks.11"], cache=NoCache())
+    >>> mean = MeanRows(extractor)
+    >>> mean.layers
+    {'mean of blocks.10, blocks.11': 128}
+    >>> float(mean.extract([Image.new("RGB", (64, 64))]).rows.std().round(3))
+    1.0
+    """
+
+    def __init__(self, source: FeatureSource) -> None:
+        self.source = source
+        self.layers = {f"mean of {', '.join(source.layers)}": min(source.layers.values())}
+        self.cache = source.cache
+
+    def mapped(self, rows: Rows) -> Rows:
+        """The mean of the blocks of each row, normalised."""
+        means = rows.astype(np.float64).reshape(len(rows), -1, self.width).mean(axis=1)
+        around = means - means.mean(axis=1, keepdims=True)
+        variances = (around**2).mean(axis=1, keepdims=True)
+        normal: Rows = (around / np.sqrt(variances + NORM_EPSILON)).astype(np.float32)
+        return normal
 
 
 class JoinedRows(FeatureSource):

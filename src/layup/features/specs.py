@@ -23,6 +23,8 @@ if TYPE_CHECKING:  # not needed to read a file
 
 EMBEDDING = "final embedding"
 """Its name among the names of layers: no module has a space in its name."""
+ACTIVATIONS = ("relu", "sigmoid", "tanh")
+DRAWS = ("normal", "uniform")
 
 
 class FeatureSpec(ABC):
@@ -113,21 +115,68 @@ class Embedding(FeatureSpec):
 
 
 @dataclass(frozen=True)
+class MeanOfLayers(FeatureSpec):
+    """The mean of the last k layers, by default of all, brought to mean 0 and variance 1 in each image.
+
+    The layers must have the same width: those of a plain vision transformer have.
+    """
+
+    kind = "mean of layers"
+    fields: ClassVar = {"k": whole(1)}
+
+    k: int | None = None
+
+    def build(self, backbone: Backbone, reading: Reading) -> FeatureSource:
+        """A source that averages these layers."""
+        from layup.features.sources import MeanRows
+
+        return MeanRows(_extractor(backbone, self._names(backbone), reading))
+
+    def resolved(self, backbone: Backbone) -> Self:
+        """With a number of layers that the network has; refuses layers of different widths."""
+        return replace(self, k=len(self._names(backbone)))
+
+    def _names(self, backbone: Backbone) -> tuple[str, ...]:
+        names = backbone.last(backbone.depth if self.k is None else self.k)
+        widths = {layer.width for layer in backbone.layers if layer.name in names}
+        if len(widths) > 1:
+            raise InputError(
+                f"The mean of the last {len(names)} layers needs layers of the same width, but those of "
+                f"{backbone.name!r} have from {min(widths)} to {max(widths)} values. Use a plain vision "
+                "transformer, such as 'vit-nano'."
+            )
+        return names
+
+
+@dataclass(frozen=True)
 class Projected(FeatureSpec):
-    """ReLU(f W) of other features f, with a random W that follows from the seed: see `ProjectedRows`."""
+    """σ(f W) of other features f, with a random W that follows from the seed: see `ProjectedRows`.
+
+    activation: σ, "relu", "sigmoid" or "tanh".
+    drawn: how the values of W are drawn, "normal" or "uniform".
+    """
 
     kind = "projected"
-    fields: ClassVar = {"of": FIELDS, "width": whole(1), "seed": whole()}
+    fields: ClassVar = {
+        "of": FIELDS,
+        "width": whole(1),
+        "seed": whole(),
+        "activation": schema.one_of(*ACTIVATIONS),
+        "drawn": schema.one_of(*DRAWS),
+    }
 
     of: FeatureSpec
     width: int = 10_000
     seed: int = 0
+    activation: str = "relu"
+    drawn: str = "normal"
 
     def build(self, backbone: Backbone, reading: Reading) -> FeatureSource:
         """A source that projects the rows of the other features."""
         from layup.features.sources import ProjectedRows
 
-        return ProjectedRows(self.of.build(backbone, reading), self.width, self.seed)
+        source = self.of.build(backbone, reading)
+        return ProjectedRows(source, self.width, self.seed, self.activation, self.drawn)
 
     def resolved(self, backbone: Backbone) -> Self:
         """With the other features resolved, and the width checked."""
@@ -179,10 +228,15 @@ class FrozenAndTuned(FeatureSpec):
 
 
 Specs: TypeAlias = (
-    type[LastLayers] | type[OneLayer] | type[Embedding] | type[Projected] | type[FrozenAndTuned]
+    type[LastLayers]
+    | type[OneLayer]
+    | type[Embedding]
+    | type[MeanOfLayers]
+    | type[Projected]
+    | type[FrozenAndTuned]
 )
 SPECS: dict[str, Specs] = {
-    each.kind: each for each in (LastLayers, OneLayer, Embedding, Projected, FrozenAndTuned)
+    each.kind: each for each in (LastLayers, OneLayer, Embedding, MeanOfLayers, Projected, FrozenAndTuned)
 }
 
 
