@@ -31,6 +31,7 @@ EVERY = [
     LayersClassifier((2, 3), 1),
     NearestMeanClassifier("euclidean"),
     DiscriminantClassifier(0.1),
+    DiscriminantClassifier("oas", balance=np.True_),
 ]
 
 

@@ -31,6 +31,7 @@ ALGEBRAIC = [
     *(RidgeClassifier(lam, balance=b) for lam in ("gcv", 0, 1.0) for b in (False, True)),
     *(NearestMeanClassifier(metric) for metric in ("cosine", "euclidean")),
     DiscriminantClassifier(),
+    DiscriminantClassifier("oas", balance=True),
 ]
 SEARCHING = [RidgeClassifier("search"), HeldOutRidgeClassifier("search")]
 every_sums = pytest.mark.parametrize("kind", [ClassSums, GramStatistics])

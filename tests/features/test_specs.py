@@ -17,8 +17,10 @@ from layup.features import (
     EMBEDDING,
     Embedding,
     FeatureSpec,
+    Fourier,
     FrozenAndTuned,
     LastLayers,
+    Normalised,
     OneLayer,
     Projected,
     spec_from,
@@ -32,6 +34,8 @@ SPECS: list[FeatureSpec] = [
     Projected(Embedding(), 20, 1),
     FrozenAndTuned(LastLayers(2)),
     Projected(FrozenAndTuned(OneLayer(1)), 5, 0),
+    Normalised(LastLayers(2), 0.5),
+    Fourier(Normalised(Embedding()), 20, 0.5, 1),
 ]
 
 
@@ -56,6 +60,11 @@ def test_what_is_written_down_is_read_again(spec: FeatureSpec, nano: Backbone) -
         (Embedding(), [EMBEDDING]),
         (FrozenAndTuned(OneLayer(3)), ["frozen blocks.9", "tuned blocks.9"]),
         (Projected(LastLayers(2), 7, 3), ["random projection (seed 3) of blocks.10, blocks.11"]),
+        (Normalised(LastLayers(2)), ["normalised blocks.10", "normalised blocks.11"]),
+        (
+            Fourier(Normalised(Embedding(), 0.5), 7, 2, 3),
+            [f"random Fourier features (γ 2.0, seed 3) of normalised (power 0.5) {EMBEDDING}"],
+        ),
     ],
     ids=repr,
 )
@@ -74,6 +83,7 @@ def test_layers_can_be_told_without_the_network() -> None:
 def test_an_open_choice_is_made_for_the_network(nano: Backbone) -> None:
     assert LastLayers().resolved(nano) == LastLayers(6)
     assert Projected(LastLayers(), 9, 0).resolved(nano) == Projected(LastLayers(6), 9, 0)
+    assert Fourier(Normalised(LastLayers())).resolved(nano) == Fourier(Normalised(LastLayers(6)))
     assert type(LastLayers(np.int64(2)).resolved(nano).k) is int  # type: ignore[arg-type]
 
 
@@ -101,6 +111,20 @@ def test_impossible_widths_are_refused(width: Any, nano: Backbone) -> None:
 
 
 @pytest.mark.parametrize(
+    ("spec", "says"),
+    [
+        *((Fourier(Embedding(), width), "width = .*a whole number from 1") for width in (0, 2.5, "10")),
+        *((Fourier(Embedding(), 5, gamma), "gamma = .*a number > 0") for gamma in (0, -1.0, np.nan, "1")),
+        *((Normalised(Embedding(), power), "power = .*a number > 0") for power in (0, -0.5, np.inf)),
+    ],
+    ids=repr,
+)
+def test_impossible_features_are_refused(spec: FeatureSpec, says: str, nano: Backbone) -> None:
+    with pytest.raises(InputError, match=rf"{says}.*\.$"):
+        spec.resolved(nano)
+
+
+@pytest.mark.parametrize(
     ("values", "says"),
     [
         ([], "features is"),
@@ -113,6 +137,12 @@ def test_impossible_widths_are_refused(width: Any, nano: Backbone) -> None:
         ({"kind": "embedding", "k": 1}, "'k', which is unknown"),
         ({"kind": "frozen and tuned", "of": {"kind": "x"}}, r"features\.kind"),
         ({"kind": "projected", "of": {"kind": "embedding"}, "width": 0, "seed": 0}, r"features\.width"),
+        ({"kind": "normalised", "of": {"kind": "embedding"}, "power": 0}, r"features\.power"),
+        ({"kind": "normalised", "of": {"kind": "x"}, "power": 1}, r"features\.kind"),
+        (
+            {"kind": "fourier", "of": {"kind": "embedding"}, "width": 1, "gamma": -1, "seed": 0},
+            r"features\.gamma",
+        ),
     ],
 )
 def test_what_is_no_spec_is_refused(values: Any, says: str) -> None:

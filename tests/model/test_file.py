@@ -145,6 +145,9 @@ FORGERIES: dict[str, Callable[[dict[str, Any], dict[str, Any]], object]] = {
     "projection of another width": put(
         "features", {"kind": "projected", "of": {"kind": "embedding"}, "width": 300, "seed": 0}
     ),
+    "waves of another number": put(
+        "features", {"kind": "fourier", "of": {"kind": "embedding"}, "width": 300, "gamma": 1.0, "seed": 0}
+    ),
     "unknown field": put("surprise", 1),
     "no backbone": drop("backbone"),
     "backbone that is text": put("backbone", "vit-nano"),

@@ -1,4 +1,4 @@
-"""Rows of features made from other rows: projected at random, or side by side. They are read like layers."""
+"""Rows of features made from other rows: projected, scaled, or side by side. They are read like layers."""
 
 from __future__ import annotations
 
@@ -114,6 +114,112 @@ class JoinedRows(FeatureSource):
             for digest in found[0]
             if all(digest in each for each in found)
         }
+
+
+class MappedRows(FeatureSource):
+    """Base of rows that are a function of the rows of another source, each of one row."""
+
+    source: FeatureSource
+
+    def project(self, rows: Rows) -> Rows:
+        """The function of each row."""
+        raise NotImplementedError
+
+    def stream(self, images: Sequence[ImageSource], title: str = "Reading images") -> Iterator[Extraction]:
+        """Rows in batches, in the order given."""
+        for part in self.source.stream(images, title):
+            yield replace(part, rows=self.project(part.rows))
+
+    def rows_of(self, pixels: Tensor) -> Rows:
+        """The rows of preprocessed images."""
+        return self.project(self.source.rows_of(pixels))
+
+    def recall(self, digests: Sequence[bytes]) -> dict[bytes, Rows]:
+        """The rows of what the cache has."""
+        found = self.source.recall(digests)
+        return {digest: self.project(row[None])[0] for digest, row in found.items()}
+
+
+class NormalisedRows(MappedRows):
+    """f / ‖f‖ of rows f whose values v have become sign(v) |v|ᵖ. Rows of zeros stay as they are.
+
+    A power p below 1 is Tukey's transformation: it makes values that are skewed, such as those after a ReLU,
+    more like a Gaussian.
+
+    >>> from PIL import Image
+    >>> from layup.backbones import load_backbone
+    >>> from layup.features.cache import NoCache
+    >>> from layup.features.extract import Extractor
+    >>> extractor = Extractor(load_backbone("vit-nano"), ["blocks.11"], cache=NoCache())
+    >>> scaled = NormalisedRows(extractor, power=0.5)
+    >>> scaled.layers
+    {'normalised (power 0.5) blocks.11': 128}
+    >>> float((scaled.extract([Image.new("RGB", (64, 64))]).rows ** 2).sum().round(5))
+    1.0
+    """
+
+    def __init__(self, source: FeatureSource, power: float = 1.0) -> None:
+        self.source = source
+        self.power = float(power)
+        raised = "" if self.power == 1 else f" (power {self.power})"
+        self.layers = {f"normalised{raised} {name}": width for name, width in source.layers.items()}
+        self.cache = source.cache
+
+    def project(self, rows: Rows) -> Rows:
+        """The scaled rows."""
+        values = rows.astype(np.float64)
+        if self.power != 1:
+            values = np.sign(values) * np.abs(values) ** self.power
+        lengths = np.linalg.norm(values, axis=1, keepdims=True)
+        return (values / np.where(lengths > 0, lengths, 1.0)).astype(np.float32)
+
+
+class FourierRows(MappedRows):
+    """√(2/D) cos(f Ω + b) of rows f: random Fourier features of the kernel exp(−γ ‖f − g‖²).
+
+    Ω ~ N(0, 2γ) of shape (their width) × D and b ~ U(0, 2π) follow from the seed. The product of two such
+    rows is the kernel of the two f, up to an error of about 1/√D (Rahimi and Recht 2007). They are drawn and
+    rounded as the matrix of `ProjectedRows`, and for the same reasons.
+
+    >>> from PIL import Image
+    >>> from layup.backbones import load_backbone
+    >>> from layup.features.cache import NoCache
+    >>> from layup.features.extract import Extractor
+    >>> extractor = Extractor(load_backbone("vit-nano"), ["blocks.11"], cache=NoCache())
+    >>> fourier = FourierRows(extractor, width=300, gamma=0.01, seed=1)
+    >>> fourier.layers
+    {'random Fourier features (γ 0.01, seed 1) of blocks.11': 300}
+    >>> fourier.extract([Image.new("RGB", (64, 64))]).rows.shape
+    (1, 300)
+    """
+
+    def __init__(self, source: FeatureSource, width: int, gamma: float, seed: int) -> None:
+        self.source = source
+        self.gamma = float(gamma)
+        self.seed = seed
+        name = f"random Fourier features (γ {self.gamma}, seed {seed}) of {', '.join(source.layers)}"
+        self.layers = {name: width}
+        self.cache = source.cache
+
+    @cached_property
+    def waves(self) -> tuple[Floats, Floats]:
+        """Ω and b."""
+        generator = np.random.RandomState(seed_of(self.seed, "Fourier") % 2**32)
+        drawn = generator.standard_normal((self.source.width, self.width))
+        phases = generator.uniform(0, 2 * np.pi, self.width)
+        return np.sqrt(2 * self.gamma) * _rounded(drawn), _rounded(phases)
+
+    def project(self, rows: Rows) -> Rows:
+        """√(2/D) cos(f Ω + b) of each row f."""
+        frequencies, phases = self.waves
+        angles = rows.astype(np.float64) @ frequencies
+        angles += phases
+        return (np.sqrt(2 / self.width) * np.cos(angles, out=angles)).astype(np.float32)
+
+
+def _rounded(values: Floats) -> Floats:
+    """The same to float32."""
+    return values.astype(np.float32).astype(np.float64)
 
 
 def _side_by_side(parts: Sequence[Extraction]) -> Extraction:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 from layup import schema
 from layup.errors import InputError
-from layup.schema import FIELDS, Shape, whole
+from layup.schema import AMOUNT, FIELDS, Rule, Shape, whole
 
 if TYPE_CHECKING:  # not needed to read a file
     from layup.backbones import Backbone
@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # not needed to read a file
 
 EMBEDDING = "final embedding"
 """Its name among the names of layers: no module has a space in its name."""
+POSITIVE = Rule("a number > 0", lambda value: AMOUNT.holds(value) and value > 0)
 
 
 class FeatureSpec(ABC):
@@ -178,11 +179,83 @@ class FrozenAndTuned(FeatureSpec):
         return cls(spec_from(values["of"]))
 
 
+@dataclass(frozen=True)
+class Mapped(FeatureSpec):
+    """Base of features that are a function of other features."""
+
+    of: FeatureSpec
+
+    def resolved(self, backbone: Backbone) -> Self:
+        """With the other features resolved."""
+        return replace(self, of=self.of.resolved(backbone))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {**super().to_dict(), "of": self.of.to_dict()}
+
+    @classmethod
+    def from_fields(cls, values: Mapping[str, Any]) -> FeatureSpec:
+        """The spec with these values."""
+        return cls(**{**values, "of": spec_from(values["of"])})
+
+
+@dataclass(frozen=True)
+class Normalised(Mapped):
+    """Other features scaled to length 1, after each value was raised to a power: see `NormalisedRows`."""
+
+    kind = "normalised"
+    fields: ClassVar = {"of": FIELDS, "power": POSITIVE}
+
+    power: float = 1.0
+
+    def build(self, backbone: Backbone, reading: Reading) -> FeatureSource:
+        """A source that scales the rows of the other features."""
+        from layup.features.sources import NormalisedRows
+
+        return NormalisedRows(self.of.build(backbone, reading), self.power)
+
+    def resolved(self, backbone: Backbone) -> Self:
+        """With the other features resolved, and the power checked."""
+        _require(self.power, POSITIVE, "power")
+        return super().resolved(backbone)
+
+
+@dataclass(frozen=True)
+class Fourier(Mapped):
+    """Random Fourier features of other features, which follow from the seed: see `FourierRows`."""
+
+    kind = "fourier"
+    fields: ClassVar = {"of": FIELDS, "width": whole(1), "gamma": POSITIVE, "seed": whole()}
+
+    width: int = 10_000
+    gamma: float = 1.0
+    seed: int = 0
+
+    def build(self, backbone: Backbone, reading: Reading) -> FeatureSource:
+        """A source of Fourier features of the rows of the other features."""
+        from layup.features.sources import FourierRows
+
+        return FourierRows(self.of.build(backbone, reading), self.width, self.gamma, self.seed)
+
+    def resolved(self, backbone: Backbone) -> Self:
+        """With the other features resolved, width and γ checked."""
+        _require(self.width, whole(1), "width")
+        _require(self.gamma, POSITIVE, "gamma")
+        return super().resolved(backbone)
+
+
 Specs: TypeAlias = (
-    type[LastLayers] | type[OneLayer] | type[Embedding] | type[Projected] | type[FrozenAndTuned]
+    type[LastLayers]
+    | type[OneLayer]
+    | type[Embedding]
+    | type[Projected]
+    | type[FrozenAndTuned]
+    | type[Normalised]
+    | type[Fourier]
 )
 SPECS: dict[str, Specs] = {
-    each.kind: each for each in (LastLayers, OneLayer, Embedding, Projected, FrozenAndTuned)
+    each.kind: each
+    for each in (LastLayers, OneLayer, Embedding, Projected, FrozenAndTuned, Normalised, Fourier)
 }
 
 
@@ -200,6 +273,12 @@ def spec_from(values: Any, name: str = "features") -> FeatureSpec:
     given = {field: value for field, value in values.items() if field != "kind"}
     schema.require(given, spec.fields, name)
     return spec.from_fields(given)
+
+
+def _require(value: Any, rule: Rule, name: str) -> None:
+    """Refuse a value that random features, or powers of features, cannot have."""
+    if not rule.holds(value):
+        raise InputError(f"{name} = {value!r} is impossible for features. Use {rule.words}.")
 
 
 def _extractor(backbone: Backbone, layers: tuple[str, ...], reading: Reading) -> FeatureSource:
