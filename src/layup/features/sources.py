@@ -214,7 +214,8 @@ class FourierRows(MappedRows):
         frequencies, phases = self.waves
         angles = rows.astype(np.float64) @ frequencies
         angles += phases
-        return (np.sqrt(2 / self.width) * np.cos(angles, out=angles)).astype(np.float32)
+        np.cos(angles, out=angles)
+        return np.asarray(np.sqrt(2 / self.width) * angles, np.float32)
 
 
 def _rounded(values: Floats) -> Floats:

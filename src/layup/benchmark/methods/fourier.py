@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from layup.algebra import DiscriminantClassifier
-from layup.benchmark.methods.closed_form import ClosedFormMethod, closed_form
+from layup.benchmark.methods.closed_form import closed_form
 from layup.benchmark.methods.learner import Setup
 from layup.features import Embedding, FeatureSpec, Fourier, Normalised
 
 
-def _fourier(method: ClosedFormMethod, setup: Setup) -> FeatureSpec:
+def _fourier(method: Any, setup: Setup) -> FeatureSpec:
     """Random Fourier features of the scaled embedding; of width 0, the embedding as it is."""
     if not method.width:
         return Embedding()
