@@ -27,6 +27,7 @@ ESTIMATORS = [
     *(NearestMeanClassifier(metric) for metric in ("cosine", "euclidean")),
     *(DiscriminantClassifier(lam) for lam in (0.1, 1.0)),
     *(TruncatedClassifier(share) for share in (0, 0.1)),
+    *(DiscriminantClassifier(lam, balance=b) for lam, b in ((0.1, True), ("oas", False), (1.0, False))),
 ]
 
 
@@ -243,7 +244,7 @@ def test_without_any_class_there_is_nothing_to_predict(model: Any) -> None:
 def test_lambda_must_be_a_number_from_zero_up(lam: Any) -> None:
     with pytest.raises(InputError, match="give a number ≥ 0, 'search' or 'gcv'"):
         RidgeClassifier(lam).fit(np.eye(2), ["a", "b"])
-    with pytest.raises(InputError, match="give a number ≥ 0\\."):
+    with pytest.raises(InputError, match="give a number ≥ 0, or 'oas'"):
         DiscriminantClassifier(lam).fit(np.eye(2), ["a", "b"])
 
 

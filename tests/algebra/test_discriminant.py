@@ -4,11 +4,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.covariance import EmpiricalCovariance
+from sklearn.covariance import OAS, EmpiricalCovariance
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 import oracle
-from layup.algebra.discriminant import DiscriminantClassifier
+from layup.algebra import discriminant
+from layup.algebra.discriminant import DiscriminantClassifier, oracle_shrinkage
 
 
 @pytest.fixture
@@ -65,3 +66,38 @@ def test_discriminants_of_fewer_samples_than_dimensions(rng: np.random.Generator
         assert model.predict(x).tolist() == y.tolist()
     zeros = DiscriminantClassifier(0).fit(np.zeros((3, 2)), ["a", "b", "b"])
     assert zeros.predict([[1.0, 2.0]]).tolist() == ["b"]
+
+
+@pytest.mark.parametrize("sizes", [[3, 2], [9, 4, 1, 30], [200, 300]])
+@pytest.mark.parametrize("balance", [False, True])
+def test_shrunk_discriminants_are_those_of_scikit_learns_shrinkage(
+    sizes: list[int], balance: bool, rng: np.random.Generator
+) -> None:
+    x, y = oracle.blobs(rng, sizes, dim=6, spread=2.0)
+    x = x @ np.diag([5.0, 1.0, 1.0, 0.5, 0.1, 0.0])
+    test = rng.normal(size=(20, 6))
+    model = DiscriminantClassifier("oas", balance=balance).fit(x, y)
+    means = np.array([x[y == label].mean(axis=0) for label in model.classes_])
+    around = x - means[np.searchsorted(model.classes_, y)]
+    theirs = OAS(assume_centered=True).fit(around)
+    assert oracle_shrinkage(around.T @ around / len(y), len(y)) == pytest.approx(theirs.shrinkage_)
+    inverse = np.linalg.inv(theirs.covariance_)
+    for phi, scores in zip(test, model.scores(test), strict=True):
+        for mean, size, score in zip(means, sizes, scores, strict=True):
+            prior = 0.0 if balance else np.log(size / len(y))
+            distance = (phi - mean) @ inverse @ (phi - mean)
+            assert score - phi @ inverse @ phi / 2 == pytest.approx(prior - distance / 2, rel=1e-8)
+    assert model.in_force() == {}
+
+
+def test_shrinkage_is_full_where_nothing_varies_or_all_directions_do_alike() -> None:
+    assert oracle_shrinkage(np.zeros((3, 3)), 5) == oracle_shrinkage(2 * np.eye(3), 5) == 1.0
+    model = DiscriminantClassifier("oas", balance=True).fit(np.eye(2), ["a", "b"])  # one sample per class
+    assert model.predict([[0.9, 0.2], [0.1, 0.3]]).tolist() == ["a", "b"]
+
+
+def test_a_solve_and_an_eigendecomposition_find_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y = oracle.blobs(np.random.default_rng(5), [8, 9, 7], dim=12)
+    solved = DiscriminantClassifier(0.01).fit(x, y).scores(x)
+    monkeypatch.setattr(discriminant, "well_conditioned_factor", lambda *arguments: None)
+    np.testing.assert_allclose(DiscriminantClassifier(0.01).fit(x, y).scores(x), solved, rtol=1e-9)

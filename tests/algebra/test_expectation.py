@@ -45,6 +45,7 @@ CLASSIFIERS_OF_ONE_LABEL = [
     NearestMeanClassifier("euclidean"),
     DiscriminantClassifier(0.1),
     TruncatedClassifier(),
+    DiscriminantClassifier("oas", balance=True),
 ]
 CLASSIFIERS_OF_SEVERAL = [DepthsClassifier((1, 2)), LayersClassifier((1, 2), 1.0)]
 

@@ -33,6 +33,7 @@ EVERY = [
     NearestMeanClassifier("euclidean"),
     DiscriminantClassifier(0.1),
     TruncatedClassifier(np.float32(0.25)),
+    DiscriminantClassifier("oas", balance=np.True_),
 ]
 
 

@@ -33,6 +33,7 @@ ALGEBRAIC = [
     *(NearestMeanClassifier(metric) for metric in ("cosine", "euclidean")),
     DiscriminantClassifier(),
     TruncatedClassifier(),
+    DiscriminantClassifier("oas", balance=True),
 ]
 SEARCHING = [RidgeClassifier("search"), HeldOutRidgeClassifier("search")]
 every_sums = pytest.mark.parametrize("kind", [ClassSums, GramStatistics])

@@ -1,4 +1,4 @@
-"""Rows made of other rows: projected and joined."""
+"""Rows made of other rows: projected, scaled and joined."""
 
 from __future__ import annotations
 
@@ -9,7 +9,15 @@ from torch import nn
 
 from layup import Backbone, NoCache, Preprocessing, load_backbone
 from layup.backbones import BATCH
-from layup.features import EMBEDDING, Extractor, JoinedRows, MeanRows, ProjectedRows
+from layup.features import (
+    EMBEDDING,
+    Extractor,
+    FourierRows,
+    JoinedRows,
+    MeanRows,
+    NormalisedRows,
+    ProjectedRows,
+)
 from photos import crops
 
 IMAGES = crops(5)
@@ -136,6 +144,82 @@ def test_layers_are_averaged_and_normalised_as_by_a_layer_norm(read):
     assert found.rows.dtype == np.float32
 
 
+# Scaled
+
+
+@pytest.mark.parametrize("power", [1, 0.5, 3.0])
+def test_rows_are_raised_to_a_power_and_scaled_to_length_one(read, power):
+    plain = read("blocks.3", EMBEDDING)
+    scaled = NormalisedRows(plain, power)
+    raised = [
+        [np.sign(value) * abs(value) ** power for value in row]
+        for row in plain.extract(IMAGES).rows.astype(np.float64)
+    ]
+    expected = [np.array(row) / np.sqrt(sum(value**2 for value in row)) for row in raised]
+    found = scaled.extract(IMAGES)
+    assert found.rows.dtype == np.float32
+    np.testing.assert_allclose(found.rows, expected, rtol=1e-5)
+    assert scaled.width == plain.width
+    zeros = np.zeros((2, plain.width), np.float32)
+    np.testing.assert_array_equal(scaled.mapped(zeros), zeros)
+
+
+def test_layers_that_are_scaled_in_another_way_have_other_names(read):
+    sources = [read("blocks.3"), *(NormalisedRows(read("blocks.3"), power) for power in (1, 0.5, 2))]
+    assert len({tuple(source.layers) for source in sources}) == 4
+
+
+# Fourier
+
+
+def test_fourier_features_are_waves_that_follow_from_the_seed(read):
+    plain = read("blocks.3", EMBEDDING)
+    fourier = FourierRows(plain, 40, 0.01, seed=7)
+    frequencies, phases = fourier.waves
+    assert (frequencies.shape, phases.shape) == ((256, 40), (40,))
+    rows = plain.extract(IMAGES).rows.astype(np.float64)
+    expected = [
+        [
+            np.sqrt(2 / 40) * np.cos(row @ wave + phase)
+            for wave, phase in zip(frequencies.T, phases, strict=True)
+        ]
+        for row in rows
+    ]
+    found = fourier.extract(IMAGES)
+    assert found.rows.dtype == np.float32
+    np.testing.assert_allclose(found.rows, expected, rtol=1e-5, atol=1e-6)
+    again, other = FourierRows(plain, 40, 0.01, 7), FourierRows(plain, 40, 0.01, 8)
+    np.testing.assert_array_equal(again.waves[0], frequencies)
+    assert not np.allclose(other.waves[0], frequencies)
+    assert not np.allclose(other.waves[1], phases)
+    # Written down once: files of models depend on it.
+    first = FourierRows(plain, 3, 0.5, seed=0).waves
+    assert (first[0][0].tolist(), first[1].tolist()) == WAVES_OF_SEED_0
+
+
+WAVES_OF_SEED_0 = (
+    [-0.3965004086494446, -0.23109275102615356, 0.31337815523147583],
+    [4.4302778244018555, 5.170003890991211, 3.471748113632202],
+)
+
+
+@pytest.mark.parametrize("gamma", [0.3, 2.0])
+def test_products_of_fourier_features_are_the_gaussian_kernel(read, gamma):
+    scaled = NormalisedRows(read("blocks.3"))
+    rows = scaled.extract(IMAGES).rows.astype(np.float64)
+    found = FourierRows(scaled, 100_000, gamma, seed=0).mapped(rows)
+    kernel = [[np.exp(-gamma * ((one - other) ** 2).sum()) for other in rows] for one in rows]
+    np.testing.assert_allclose(found @ found.T, kernel, atol=0.02)
+    assert np.min(kernel) < 0.98
+
+
+def test_waves_of_another_seed_width_or_kernel_have_other_names(read):
+    plain = read("blocks.3")
+    sources = [FourierRows(plain, 9, *each) for each in ((1.0, 1), (1.0, 2), (1.5, 1))]
+    assert len({tuple(source.layers) for source in sources}) == 3
+    assert all(list(source.layers.values()) == [9] for source in sources)
+
+
 # Joined
 
 
@@ -174,6 +258,7 @@ def test_no_images_no_rows(read):
     for source in (
         ProjectedRows(read("blocks.3"), 9, 1),
         MeanRows(read("blocks.2", "blocks.3")),
+        FourierRows(NormalisedRows(read("blocks.3")), 9, 1.0, 1),
         JoinedRows({"a": read("blocks.3"), "b": read("blocks.3")}),
     ):
         assert source.extract([]).rows.shape == (0, source.width)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,9 +16,11 @@ from layup.features import (
     EMBEDDING,
     Embedding,
     FeatureSpec,
+    Fourier,
     FrozenAndTuned,
     LastLayers,
     MeanOfLayers,
+    Normalised,
     OneLayer,
     Projected,
     spec_from,
@@ -35,6 +36,8 @@ SPECS: list[FeatureSpec] = [
     Projected(MeanOfLayers(12), 20, 1, "sigmoid", "uniform"),
     FrozenAndTuned(LastLayers(2)),
     Projected(FrozenAndTuned(OneLayer(1)), 5, 0),
+    Normalised(LastLayers(2), 0.5),
+    Fourier(Normalised(Embedding()), 20, 0.5, 1),
 ]
 
 
@@ -63,6 +66,11 @@ def test_what_is_written_down_is_read_again(spec: FeatureSpec, nano: Backbone) -
             Projected(MeanOfLayers(2), 7, 3, "tanh", "uniform"),
             ["random projection (seed 3, tanh, uniform) of mean of blocks.10, blocks.11"],
         ),
+        (Normalised(LastLayers(2)), ["normalised blocks.10", "normalised blocks.11"]),
+        (
+            Fourier(Normalised(Embedding(), 0.5), 7, 2, 3),
+            [f"random Fourier features (γ 2.0, seed 3) of normalised (power 0.5) {EMBEDDING}"],
+        ),
     ],
     ids=repr,
 )
@@ -82,6 +90,7 @@ def test_an_open_choice_is_made_for_the_network(nano: Backbone) -> None:
     assert LastLayers().resolved(nano) == LastLayers(6)
     assert MeanOfLayers().resolved(nano) == MeanOfLayers(12)
     assert Projected(LastLayers(), 9, 0).resolved(nano) == Projected(LastLayers(6), 9, 0)
+    assert Fourier(Normalised(LastLayers())).resolved(nano) == Fourier(Normalised(LastLayers(6)))
     assert type(LastLayers(np.int64(2)).resolved(nano).k) is int  # type: ignore[arg-type]
 
 
@@ -112,10 +121,22 @@ def test_layers_of_different_widths_have_no_mean() -> None:
     assert MeanOfLayers(1).resolved(bundled) == MeanOfLayers(1)
 
 
-@pytest.mark.parametrize("width", [0, -3, 2.5, "10"])
-def test_impossible_widths_are_refused(width: Any, nano: Backbone) -> None:
-    with pytest.raises(InputError, match=r"is impossible for a random projection. Use a whole number ≥ 1"):
-        replace(Projected(Embedding()), width=width).resolved(nano)
+@pytest.mark.parametrize(
+    ("spec", "says"),
+    [
+        *(
+            (kind(Embedding(), width), "width = .*a whole number from 1")
+            for kind in (Projected, Fourier)
+            for width in (0, -3, 2.5, "10")
+        ),
+        *((Fourier(Embedding(), 5, gamma), "gamma = .*a number > 0") for gamma in (0, -1.0, np.nan, "1")),
+        *((Normalised(Embedding(), power), "power = .*a number > 0") for power in (0, -0.5, np.inf)),
+    ],
+    ids=repr,
+)
+def test_impossible_features_are_refused(spec: FeatureSpec, says: str, nano: Backbone) -> None:
+    with pytest.raises(InputError, match=rf"{says}.*\.$"):
+        spec.resolved(nano)
 
 
 @pytest.mark.parametrize(
@@ -133,6 +154,13 @@ def test_impossible_widths_are_refused(width: Any, nano: Backbone) -> None:
         ({**Projected(Embedding()).to_dict(), "width": 0}, r"features\.width"),
         ({**Projected(Embedding()).to_dict(), "activation": "sine"}, r"features\.activation is 'sine'"),
         ({**Projected(Embedding()).to_dict(), "drawn": 1}, r"features\.drawn is 1"),
+        ({"kind": "projected", "of": {"kind": "embedding"}, "width": 0, "seed": 0}, r"features\.width"),
+        ({"kind": "normalised", "of": {"kind": "embedding"}, "power": 0}, r"features\.power"),
+        ({"kind": "normalised", "of": {"kind": "x"}, "power": 1}, r"features\.kind"),
+        (
+            {"kind": "fourier", "of": {"kind": "embedding"}, "width": 1, "gamma": -1, "seed": 0},
+            r"features\.gamma",
+        ),
     ],
 )
 def test_what_is_no_spec_is_refused(values: Any, says: str) -> None:

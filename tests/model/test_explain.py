@@ -15,7 +15,7 @@ from layup import Backbone, LayNMC, LayUP, NoCache, Preprocessing
 from layup.algebra import AutoClassifier, DiscriminantClassifier, RidgeClassifier
 from layup.backbones import load_backbone
 from layup.errors import BadImageError, InputError
-from layup.features import Extractor, JoinedRows, LastLayers, ProjectedRows
+from layup.features import Extractor, FourierRows, JoinedRows, LastLayers, NormalisedRows, ProjectedRows
 from layup.model import Explanation, Heat, ImageModel, Part
 from layup.model.explain import AVERAGE
 from layup.model.occlusion import SIDE, STEPS, occlusion
@@ -180,7 +180,13 @@ def test_rows_of_pixels_are_those_of_the_images():
     one = Extractor(nano, ["blocks.11"], cache=NoCache())
     images = [Image.fromarray(digits(4, 2)[i]).convert("RGB") for i in range(2)]
     pixels = torch.stack([nano.preprocess(image) for image in images])
-    for source in (one, ProjectedRows(one, 20, 1), JoinedRows({"a": one, "b": one})):
+    for source in (
+        one,
+        ProjectedRows(one, 20, 1),
+        NormalisedRows(one, 0.5),
+        FourierRows(one, 20, 0.01, 1),
+        JoinedRows({"a": one, "b": one}),
+    ):
         np.testing.assert_allclose(source.rows_of(pixels), source.extract(images).rows, rtol=1e-5, atol=1e-5)
 
 

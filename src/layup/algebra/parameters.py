@@ -24,6 +24,7 @@ from layup.schema import AMOUNT, TRUTH, Rule, fields_of, listed, one_of, whole
 LAMBDA_RULES = ("search", "gcv")
 GRIDS = ("wide", "paper", "official")
 METRICS = ("cosine", "euclidean")
+SHRINKAGES = ("oas",)
 
 
 class RidgeOptions(TypedDict, total=False):
@@ -71,8 +72,8 @@ KINDS = {
     "ridge per depth": Kind({**RIDGE, **SOME_LAYERS}, LAMBDA_PER_BLOCK),
     "ridge per layer": Kind({**RIDGE, **SOME_LAYERS}, LAMBDA_PER_BLOCK),
     "nearest mean": Kind({"metric": one_of(*METRICS)}, {}, ClassSums),
-    "discriminant": Kind({"lam": AMOUNT}, {}),
     "truncated": Kind({"truncate": SHARE}, {}),
+    "discriminant": Kind({"lam": one_of(*SHRINKAGES) | AMOUNT, "balance": TRUTH}, {}),
 }
 
 

@@ -1,4 +1,4 @@
-"""Rows of features made from other rows: projected, averaged, or side by side. They are read like layers."""
+"""Rows made of other rows: projected, averaged, scaled, or side by side. They are read like layers."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class ProjectedRows(MappedRows):
         most = 1 / np.sqrt(self.source.width)
         normal = self.drawn == "normal"
         drawn = generator.standard_normal(shape) if normal else generator.uniform(-most, most, shape)
-        return drawn.astype(np.float32).astype(np.float64)
+        return _rounded(drawn)
 
     def mapped(self, rows: Rows) -> Rows:
         """σ(f W) of each row f."""
@@ -141,6 +141,84 @@ class MeanRows(MappedRows):
         variances = (around**2).mean(axis=1, keepdims=True)
         normal: Rows = (around / np.sqrt(variances + NORM_EPSILON)).astype(np.float32)
         return normal
+
+
+class NormalisedRows(MappedRows):
+    """f / ‖f‖ of rows f whose values v have become sign(v) |v|ᵖ. Rows of zeros stay as they are.
+
+    A power p below 1 is Tukey's transformation: it makes values that are skewed, such as those after a ReLU,
+    more like a Gaussian.
+
+    >>> from PIL import Image
+    >>> from layup.backbones import load_backbone
+    >>> from layup.features.cache import NoCache
+    >>> from layup.features.extract import Extractor
+    >>> extractor = Extractor(load_backbone("vit-nano"), ["blocks.11"], cache=NoCache())
+    >>> scaled = NormalisedRows(extractor, power=0.5)
+    >>> scaled.layers
+    {'normalised (power 0.5) blocks.11': 128}
+    >>> float((scaled.extract([Image.new("RGB", (64, 64))]).rows ** 2).sum().round(5))
+    1.0
+    """
+
+    def __init__(self, source: FeatureSource, power: float = 1.0) -> None:
+        self.source = source
+        self.power = float(power)
+        raised = "" if self.power == 1 else f" (power {self.power})"
+        self.layers = {f"normalised{raised} {name}": width for name, width in source.layers.items()}
+        self.cache = source.cache
+
+    def mapped(self, rows: Rows) -> Rows:
+        """The scaled rows."""
+        values = rows.astype(np.float64)
+        if self.power != 1:
+            values = np.sign(values) * np.abs(values) ** self.power
+        lengths = np.linalg.norm(values, axis=1, keepdims=True)
+        return (values / np.where(lengths > 0, lengths, 1.0)).astype(np.float32)
+
+
+class FourierRows(MappedRows):
+    """√(2/D) cos(f Ω + b) of rows f: random Fourier features of the kernel exp(−γ ‖f − g‖²).
+
+    Ω ~ N(0, 2γ) of shape (their width) × D and b ~ U(0, 2π) follow from the seed. The product of two such
+    rows is the kernel of the two f, up to an error of about 1/√D (Rahimi and Recht 2007). They are drawn and
+    rounded as the matrix of `ProjectedRows`, and for the same reasons.
+
+    >>> from PIL import Image
+    >>> from layup.backbones import load_backbone
+    >>> from layup.features.cache import NoCache
+    >>> from layup.features.extract import Extractor
+    >>> extractor = Extractor(load_backbone("vit-nano"), ["blocks.11"], cache=NoCache())
+    >>> fourier = FourierRows(extractor, width=300, gamma=0.01, seed=1)
+    >>> fourier.layers
+    {'random Fourier features (γ 0.01, seed 1) of blocks.11': 300}
+    >>> fourier.extract([Image.new("RGB", (64, 64))]).rows.shape
+    (1, 300)
+    """
+
+    def __init__(self, source: FeatureSource, width: int, gamma: float, seed: int) -> None:
+        self.source = source
+        self.gamma = float(gamma)
+        self.seed = seed
+        name = f"random Fourier features (γ {self.gamma}, seed {seed}) of {', '.join(source.layers)}"
+        self.layers = {name: width}
+        self.cache = source.cache
+
+    @cached_property
+    def waves(self) -> tuple[Floats, Floats]:
+        """Ω and b."""
+        generator = np.random.RandomState(seed_of(self.seed, "Fourier") % 2**32)
+        drawn = generator.standard_normal((self.source.width, self.width))
+        phases = generator.uniform(0, 2 * np.pi, self.width)
+        return np.sqrt(2 * self.gamma) * _rounded(drawn), _rounded(phases)
+
+    def mapped(self, rows: Rows) -> Rows:
+        """√(2/D) cos(f Ω + b) of each row f."""
+        frequencies, phases = self.waves
+        angles = rows.astype(np.float64) @ frequencies
+        angles += phases
+        np.cos(angles, out=angles)
+        return np.asarray(np.sqrt(2 / self.width) * angles, np.float32)
 
 
 class JoinedRows(FeatureSource):
@@ -201,3 +279,8 @@ def _side_by_side(parts: Sequence[Extraction]) -> Extraction:
         [bad[index] for index in sorted(bad)],
         sum(part.forwarded for part in parts),
     )
+
+
+def _rounded(values: Floats) -> Floats:
+    """The same to float32."""
+    return values.astype(np.float32).astype(np.float64)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 from layup import schema
 from layup.errors import InputError
-from layup.schema import FIELDS, Shape, whole
+from layup.schema import AMOUNT, FIELDS, Rule, Shape, whole
 
 if TYPE_CHECKING:  # not needed to read a file
     from layup.backbones import Backbone
@@ -25,6 +25,7 @@ EMBEDDING = "final embedding"
 """Its name among the names of layers: no module has a space in its name."""
 ACTIVATIONS = ("relu", "sigmoid", "tanh")
 DRAWS = ("normal", "uniform")
+POSITIVE = Rule("a number > 0", lambda value: AMOUNT.holds(value) and value > 0)
 
 
 class FeatureSpec(ABC):
@@ -149,7 +150,27 @@ class MeanOfLayers(FeatureSpec):
 
 
 @dataclass(frozen=True)
-class Projected(FeatureSpec):
+class Mapped(FeatureSpec):
+    """Base of features that are a function of other features."""
+
+    of: FeatureSpec
+
+    def resolved(self, backbone: Backbone) -> Self:
+        """With the other features resolved."""
+        return replace(self, of=self.of.resolved(backbone))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {**super().to_dict(), "of": self.of.to_dict()}
+
+    @classmethod
+    def from_fields(cls, values: Mapping[str, Any]) -> FeatureSpec:
+        """The spec with these values."""
+        return cls(**{**values, "of": spec_from(values["of"])})
+
+
+@dataclass(frozen=True)
+class Projected(Mapped):
     """σ(f W) of other features f, with a random W that follows from the seed: see `ProjectedRows`.
 
     activation: σ, "relu", "sigmoid" or "tanh".
@@ -165,7 +186,6 @@ class Projected(FeatureSpec):
         "drawn": schema.one_of(*DRAWS),
     }
 
-    of: FeatureSpec
     width: int = 10_000
     seed: int = 0
     activation: str = "relu"
@@ -180,31 +200,16 @@ class Projected(FeatureSpec):
 
     def resolved(self, backbone: Backbone) -> Self:
         """With the other features resolved, and the width checked."""
-        if not isinstance(self.width, int) or self.width < 1:
-            raise InputError(
-                f"width = {self.width!r} is impossible for a random projection. Use a whole number ≥ 1, such "
-                "as 10000."
-            )
-        return replace(self, of=self.of.resolved(backbone))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return {**super().to_dict(), "of": self.of.to_dict()}
-
-    @classmethod
-    def from_fields(cls, values: Mapping[str, Any]) -> FeatureSpec:
-        """The spec with these values."""
-        return cls(**{**values, "of": spec_from(values["of"])})
+        _require(self.width, whole(1), "width")
+        return super().resolved(backbone)
 
 
 @dataclass(frozen=True)
-class FrozenAndTuned(FeatureSpec):
+class FrozenAndTuned(Mapped):
     """The same features twice: of the network before and after the first session tuned it."""
 
     kind = "frozen and tuned"
     fields: ClassVar = {"of": FIELDS}
-
-    of: FeatureSpec
 
     def build(self, backbone: Backbone, reading: Reading) -> FeatureSource:
         """A source that reads each image with both networks."""
@@ -213,18 +218,50 @@ class FrozenAndTuned(FeatureSpec):
         both = {"frozen": backbone.frozen, "tuned": backbone}
         return JoinedRows({name: self.of.build(each, reading) for name, each in both.items()})
 
+
+@dataclass(frozen=True)
+class Normalised(Mapped):
+    """Other features scaled to length 1, after each value was raised to a power: see `NormalisedRows`."""
+
+    kind = "normalised"
+    fields: ClassVar = {"of": FIELDS, "power": POSITIVE}
+
+    power: float = 1.0
+
+    def build(self, backbone: Backbone, reading: Reading) -> FeatureSource:
+        """A source that scales the rows of the other features."""
+        from layup.features.sources import NormalisedRows
+
+        return NormalisedRows(self.of.build(backbone, reading), self.power)
+
     def resolved(self, backbone: Backbone) -> Self:
-        """With the features resolved."""
-        return replace(self, of=self.of.resolved(backbone))
+        """With the other features resolved, and the power checked."""
+        _require(self.power, POSITIVE, "power")
+        return super().resolved(backbone)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return {**super().to_dict(), "of": self.of.to_dict()}
 
-    @classmethod
-    def from_fields(cls, values: Mapping[str, Any]) -> FeatureSpec:
-        """The spec with these values."""
-        return cls(spec_from(values["of"]))
+@dataclass(frozen=True)
+class Fourier(Mapped):
+    """Random Fourier features of other features, which follow from the seed: see `FourierRows`."""
+
+    kind = "fourier"
+    fields: ClassVar = {"of": FIELDS, "width": whole(1), "gamma": POSITIVE, "seed": whole()}
+
+    width: int = 10_000
+    gamma: float = 1.0
+    seed: int = 0
+
+    def build(self, backbone: Backbone, reading: Reading) -> FeatureSource:
+        """A source of Fourier features of the rows of the other features."""
+        from layup.features.sources import FourierRows
+
+        return FourierRows(self.of.build(backbone, reading), self.width, self.gamma, self.seed)
+
+    def resolved(self, backbone: Backbone) -> Self:
+        """With the other features resolved, width and γ checked."""
+        _require(self.width, whole(1), "width")
+        _require(self.gamma, POSITIVE, "gamma")
+        return super().resolved(backbone)
 
 
 Specs: TypeAlias = (
@@ -234,10 +271,20 @@ Specs: TypeAlias = (
     | type[MeanOfLayers]
     | type[Projected]
     | type[FrozenAndTuned]
+    | type[Normalised]
+    | type[Fourier]
 )
-SPECS: dict[str, Specs] = {
-    each.kind: each for each in (LastLayers, OneLayer, Embedding, MeanOfLayers, Projected, FrozenAndTuned)
-}
+EVERY: tuple[Specs, ...] = (
+    LastLayers,
+    OneLayer,
+    Embedding,
+    MeanOfLayers,
+    Projected,
+    FrozenAndTuned,
+    Normalised,
+    Fourier,
+)
+SPECS: dict[str, Specs] = {each.kind: each for each in EVERY}
 
 
 def spec_from(values: Any, name: str = "features") -> FeatureSpec:
@@ -254,6 +301,12 @@ def spec_from(values: Any, name: str = "features") -> FeatureSpec:
     given = {field: value for field, value in values.items() if field != "kind"}
     schema.require(given, spec.fields, name)
     return spec.from_fields(given)
+
+
+def _require(value: Any, rule: Rule, name: str) -> None:
+    """Refuse a value that random features, or powers of features, cannot have."""
+    if not rule.holds(value):
+        raise InputError(f"{name} = {value!r} is impossible for features. Use {rule.words}.")
 
 
 def _extractor(backbone: Backbone, layers: tuple[str, ...], reading: Reading) -> FeatureSource:

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.covariance import OAS
 
 import oracle
-from layup import NMC, Backbone, FirstSession, LayUP, RidgeClassifier, load_backbone, storage
+from layup import NMC, Backbone, FirstSession, ImageModel, LayUP, RidgeClassifier, load_backbone, storage
 from layup.adapters import AdaptedBackbone
 from layup.algebra.symmetric import BLOCK
 from layup.benchmark.datasets import Dataset, Part
@@ -18,6 +19,7 @@ from layup.benchmark.scenarios import class_incremental, domain_incremental, onl
 from layup.errors import BadImageError, InputError, MismatchError, UnknownNameError
 from layup.features.cache import FeatureCache
 from layup.features.extract import EMBEDDING, Extractor
+from layup.model.file import read_model
 from photos import batch
 
 FIRST = batch({0: 6, 1: 5})
@@ -39,12 +41,14 @@ CLOSED_FORM = [
     "acil",
     "f-oal",
     "loranpac",
+    "randumb",
+    "klda",
 ]
 WITH_LAMBDA = ("layup", "ridge", "layup-average", "ranpac", "ranpac+layup", "adam+layup", "acil", "f-oal")
 WITH_LAYERS = ("layup", "layup-auto", "layup-average", "laynmc", "ranpac+layup", "adam+layup")
 WITH_PRECISION = WITH_LAMBDA
 PROJECTED = ("ranpac", "ranpac+layup", "acil", "f-oal", "loranpac")
-WITHOUT_LAMBDA = ("nmc", "laynmc", "adam", "loranpac")
+WITHOUT_LAMBDA = ("nmc", "laynmc", "adam", "loranpac", "randumb")
 
 SESSION = FirstSession("ssf", epochs=1)
 
@@ -127,6 +131,7 @@ def test_all_methods_are_registered_under_their_names():
         ("fsa+lda", {"k": 9}, r"It takes lam\."),
         ("gacl", {"gamma": 9}, r"The method 'acil' has no option 'gamma'\. It takes width, lam, precision\."),
         ("f-oal", {"k": 9}, r"It takes width, lam, precision\."),
+        *((name, {"k": 9}, r"It takes width, gamma, lam, balance\.") for name in ("randumb", "klda")),
     ],
 )
 def test_what_a_method_does_not_have_is_refused(name, options, says):
@@ -146,11 +151,11 @@ def test_a_number_of_layers_that_the_backbone_does_not_have_is_refused_before_an
 
 @pytest.mark.parametrize("lam", ["serach", -1.0, float("nan"), float("inf")])
 def test_an_impossible_lambda_is_refused_before_anything_is_read(setup, setup_for, lam):
-    names = {*WITH_LAMBDA, "fsa+lda"}
+    names = {*WITH_LAMBDA, "fsa+lda", "randumb", "klda"}
     for method in (*(method_from(name, {"lam": lam}) for name in names), DepthsMethod((1, 2), lam)):
         with pytest.raises(InputError, match="λ"):
             method.resolved(setup_for(method))
-    with pytest.raises(InputError, match="λ = gcv cannot be used: give a number ≥ 0"):
+    with pytest.raises(UnknownNameError, match=r"Unknown rule for λ 'gcv'.*Known: oas, a number ≥ 0"):
         method_from("fsa+lda", {"lam": "gcv"}).resolved(setup)
     with pytest.raises(UnknownNameError, match="Did you mean 'search'"):
         method_from("layup", {"lam": "serach"}).resolved(setup)
@@ -163,6 +168,8 @@ def test_an_impossible_lambda_is_refused_before_anything_is_read(setup, setup_fo
         *((n, {"metric": "cosin"}, "metric.*Did you mean 'cosine'") for n in ("nmc", "laynmc")),
         *((n, {"width": 0}, "width = 0 is impossible") for n in PROJECTED),
         *(("loranpac", {"truncate": share}, "truncate = .*, such as 0.25") for share in (-0.1, 1.0, "few")),
+        *((n, {"width": -1}, "width = -1 is impossible") for n in ("randumb", "klda")),
+        *((n, {"gamma": 0}, "gamma = 0 is impossible") for n in ("randumb", "klda")),
     ],
 )
 def test_impossible_options_are_refused_before_anything_is_read(setup, setup_for, name, options, says):
@@ -200,6 +207,9 @@ def test_open_choices_are_made_before_the_run_so_that_its_record_has_them(setup_
     for setting in ("cil", "ocl"):
         assert resolved("acil", setting) == {"width": 8192, "lam": 0.1, "precision": "float64"}
         assert resolved("f-oal", setting) == {"width": 1000, "lam": 1.0, "precision": "float64"}
+    fourier = {"gamma": 0.1, "balance": True}
+    assert resolved("randumb", "ocl") == {"width": 10_000, "lam": "oas", **fourier}
+    assert resolved("klda", "cil") == {"width": 5000, "lam": 1e-6, **fourier}
 
 
 def test_the_options_of_several_depths_are_those_of_each(setup):
@@ -352,7 +362,10 @@ def test_the_first_batch_adapts_and_the_learner_keeps_what_was_tuned(method, set
 def test_what_is_kept_is_what_the_docstring_says(name, setup, setup_for, nano):
     method = small(name)
     learner = learned(method, setup_for(method), FIRST, SECOND)
-    widths = {**dict.fromkeys(("nmc", "ridge", "fsa+lda"), 128), **dict.fromkeys(PROJECTED, 64)}
+    widths = {
+        **dict.fromkeys(("nmc", "ridge", "fsa+lda"), 128),
+        **dict.fromkeys((*PROJECTED, "randumb", "klda"), 64),
+    }
     width = {"adam+layup": 512, **widths}.get(name, 256)
     triangle = (width**2 + width * min(width, BLOCK)) // 2
     square = 0 if name in ("nmc", "laynmc", "adam") else triangle
@@ -582,6 +595,53 @@ def test_lda_is_that_of_means_and_a_pooled_covariance(setup_for, nano, features)
     np.testing.assert_allclose(learner.model.scores(TEST), expected, rtol=1e-6, atol=1e-6)
     assert learner.predict(TEST)[""] == best(expected)
     assert learner.reports()[""].chosen["lambda"] == 0.3
+
+
+@pytest.mark.parametrize("name", ["randumb", "klda"])
+def test_discriminants_of_fourier_features_are_those_of_distances_from_means(setup, nano, features, name):
+    """Of waves of scaled embeddings, with a covariance that is shrunk; or of width 0, of embeddings."""
+    for width in (64, 0):
+        learner = learned(method_from(name, {"width": width}), replace(setup, seed=5), FIRST, SECOND)
+        z, test = (rows(nano, [EMBEDDING], images, features) for images in (IMAGES, TEST))
+        if width:
+            frequencies, phases = learner.model.extractor_.waves
+            assert frequencies.std() == pytest.approx(np.sqrt(2 * 0.1), rel=0.05)
+            z, test = (
+                np.sqrt(2 / 64) * np.cos(f / np.linalg.norm(f, axis=1)[:, None] @ frequencies + phases)
+                for f in (z, test)
+            )
+        means = {label: z[label == Y].mean(axis=0) for label in sorted(set(Y))}
+        around = z - [means[label] for label in Y]
+        if name == "randumb":
+            covariance = OAS(assume_centered=True).fit(around).covariance_
+        else:
+            covariance = around.T @ around / len(Y) + 1e-6 * np.eye(z.shape[1])
+        inverse = np.linalg.inv(covariance)
+        expected = np.array([[-(f - m) @ inverse @ (f - m) / 2 for m in means.values()] for f in test])
+        found = learner.model.scores(TEST)
+        # Up to a term that all classes share; waves are rounded to float32, and λ is small.
+        np.testing.assert_allclose(found - found[:, :1], expected - expected[:, :1], rtol=1e-2, atol=1e-2)
+        assert learner.predict(TEST)[""] == best(expected)
+
+
+@pytest.mark.parametrize("name", ["randumb", "klda"])
+def test_what_is_made_of_sums_is_saved_merged_and_forgotten(name, setup, tmp_path):
+    method = small(name)
+
+    def model(*batches):
+        blank = method.begin(setup).model
+        blank = ImageModel(blank.features, blank.classifier, backbone=setup.backbone, **setup.reading)
+        for images, labels in batches:
+            blank.learn(images, labels)
+        return blank
+
+    both, first, second = model(FIRST, SECOND), model(FIRST), model(SECOND)
+    second.save(tmp_path / "second.layup")
+    assert read_model(tmp_path / "second.layup").header["features"] == second.features.to_dict()
+    first.merge(ImageModel.load(tmp_path / "second.layup", **setup.reading))
+    np.testing.assert_allclose(first.scores(TEST), both.scores(TEST), rtol=1e-5)
+    both.forget(*FIRST)
+    np.testing.assert_allclose(both.scores(TEST), second.scores(TEST), rtol=1e-5)
 
 
 @pytest.mark.parametrize("lam", ["search", "gcv", 1.0])

@@ -10,6 +10,7 @@ from layup.benchmark.methods.coda_prompt import CODAPromptMethod
 from layup.benchmark.methods.depths import DepthsMethod, LayersMethod
 from layup.benchmark.methods.dualprompt import DualPromptMethod
 from layup.benchmark.methods.f_oal import FOALMethod
+from layup.benchmark.methods.fourier import KLDAMethod, RanDumbMethod
 from layup.benchmark.methods.fsa_lda import FSALDAMethod
 from layup.benchmark.methods.joint import JointMethod
 from layup.benchmark.methods.joint_probe import JointProbeMethod
@@ -39,6 +40,8 @@ for _method in (
     ACILMethod,
     FOALMethod,
     LoRanPACMethod,
+    RanDumbMethod,
+    KLDAMethod,
     SLCAMethod,
     L2PMethod,
     DualPromptMethod,

@@ -20,15 +20,17 @@ FSALDAMethod = closed_form(
 
     Keeps: d²/2 + C·d values of 8 bytes, one count per class, for C classes, and what the first session tuned
     (4 bytes per value). For d = 768, the matrix takes 2.8 MB.
-    Costs: one pass through the network and d² operations per image; one eigendecomposition (9 d³) before the
-    first prediction after a task; and the first session.
+    Costs: one pass through the network and d² operations per image; one solve (d³/3) before the first
+    prediction after a task, if λ is 0 an eigendecomposition (9 d³); and the first session.
     Needs: nothing. Like its authors, layup by default tunes the network to the first task (a "first
     session"), but never on a stream (ocl).
 
-    lam: λ, a number ≥ 0 that is added to every variance; 1 by default, and not searched.
+    lam: λ, a number ≥ 0 that is added to every variance; 1 by default, and not searched. Or "oas", as for
+        `randumb`.
     """,
     features=lambda method, setup: Embedding(),
     classifier=DiscriminantClassifier,
+    without=["balance"],
     adapts=True,
     released="ranpac",
 )
