@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -26,6 +27,15 @@ class FineTunedLearner(GradientLearner):
     def embed(self, pixels: Tensor, *, training: bool) -> Tensor:
         """(B, 3, height, width) → (B, width)."""
         return self.body.embed(pixels, training=training)
+
+    def embeddings(self, images: Sequence[ImageSource], targets: NDArray[np.int64]) -> Tensor:
+        """(N, width): the embeddings of all images as they are, in float64."""
+        with torch.no_grad():
+            parts = [self.embed(pixels, training=False) for pixels, _ in self.plain_batches(images, targets)]
+        embeddings = torch.cat(parts).to("cpu", torch.float64)
+        if not embeddings.isfinite().all():
+            raise self.diverged("the embeddings are")
+        return embeddings
 
     def scores(self, inputs: Tensor) -> Tensor:
         """One score for each of the head's classes."""
