@@ -50,7 +50,7 @@ class SLCALearner(FineTunedLearner):
     def finish(self, images: Sequence[ImageSource], targets: NDArray[np.int64]) -> None:
         """Keep mean and covariance of each of the task's classes, and align a copy of the heads."""
         super().finish(images, targets)
-        embeddings = self.embeddings(images, targets)
+        [embeddings] = self.embeddings(images, targets, [self.body])
         classes = {name: self.head.classes.index(name) for name in self.tasks[-1]}
         self.gaussians |= gaussians_of(len(self.tasks) - 1, classes, embeddings, targets)
         self.aligned = self.head.copy()
