@@ -62,6 +62,7 @@ SMALL |= {
 OWN: dict[str, dict[str, Any]] = {
     "laynmc": {"k": 2},
     "slca": {"learning_rate": 0.03},
+    "ssiat": {"learning_rate": 0.003},
     "l2p": {"learning_rate": 0.03},
     "dualprompt": {"learning_rate": 0.03},
     "coda-prompt": {"learning_rate": 0.03},

@@ -87,6 +87,13 @@ RECIPES: dict[str, dict[str, Recipe]] = {
         "cub200": Recipe({**SLOW, "augmentation": "stretched"}, network=IN21K),
         "cars196": Recipe({**SLOW, "augmentation": "stretched", "temperature": 0.05}, network=IN21K),
     },
+    "ssiat": {
+        "cifar100": Recipe({"margin": 0.0}, network=IN21K),
+        "imagenet-r": Recipe({"margin": 0.0}, network=IN21K),
+        "imagenet-a": Recipe({"margin": 0.3}, network=IN21K),
+        # Its own code does not run with the values released for CUB: they do not name its epochs.
+        "cub200": Recipe({"margin": 0.0}, network=IN1K),
+    },
 }
 """By method and dataset."""
 

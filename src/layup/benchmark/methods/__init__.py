@@ -22,6 +22,7 @@ from layup.benchmark.methods.nearest_mean import LayNMCMethod, NMCMethod
 from layup.benchmark.methods.ranpac import RanPACLayUPMethod, RanPACMethod
 from layup.benchmark.methods.sequential import SequentialMethod
 from layup.benchmark.methods.slca import SLCAMethod
+from layup.benchmark.methods.ssiat import SSIATMethod
 from layup.registry import Registry, subclass_of
 
 METHODS: Registry[Method] = Registry("method", "layup.methods", subclass_of(Method))
@@ -43,6 +44,7 @@ for _method in (
     RanDumbMethod,
     KLDAMethod,
     SLCAMethod,
+    SSIATMethod,
     L2PMethod,
     DualPromptMethod,
     CODAPromptMethod,
