@@ -78,7 +78,7 @@ class RunSpec:
     tasks: int | None = None
     first: int | None = None
     uneven: str | None = None
-    shuffled: bool | None = None
+    shuffled: bool | str | None = None
     batch: int | None = None
     per_class: int | None = None
     order: Sequence[str] | str | None = None
