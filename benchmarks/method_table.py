@@ -55,9 +55,8 @@ DATASETS: dict[str, dict[str, Any]] = {
     "birds": {"dataset": "folder:{}", "of": "birds-subset", "tasks": 5, "ViT-Tiny": SMALL},
     "PACS": {"dataset": "domains:{}", "of": "pacs-subset", "setting": "cil", "tasks": 3, "ViT-Tiny": SMALL},
 }
-OTHER_NAMES = ("aper",)
-TRAINED: dict[str, dict[str, Any]] = {}
-"""Options of methods that train, where the released ones are for tasks of thousands of images."""
+SMALL_BATCHES = {"batch_size": 16}
+"""For methods that train: the released batches are for tasks of thousands of images."""
 USUAL = {"bundled": "ssf", "ViT-Tiny": "adaptformer"}
 """The adapter of methods that have a first session, for each network."""
 
@@ -82,12 +81,12 @@ def entries(network: str) -> list[Entry]:
     found = []
     for name in METHODS:
         kind = method_class(name)
-        if name in OTHER_NAMES:
+        if name != kind.name:  # another name of the same
             continue
         if name == "layup":
             found += [Entry(f"layup, k = {k}", name, {"k": k}) for k in (1, 6)]
         elif not kind.needs_session:
-            found.append(Entry(name, name, TRAINED.get(name, {})))
+            found.append(Entry(name, name, SMALL_BATCHES if issubclass(kind, GradientMethod) else {}))
     adapters = ("ssf",) if network == "bundled" else ("adaptformer", "ssf", "vpt")
     for adapter in adapters:
         found += [Entry(f"layup, k = {k}, {adapter}", "layup", {"k": k}, adapter) for k in (1, 6)]
