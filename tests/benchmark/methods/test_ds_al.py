@@ -82,6 +82,18 @@ def test_it_keeps_what_the_docstring_says(setup):
         assert f"\n{heading}" in told
 
 
+def test_its_memory_is_known_in_advance(setup):
+    one, two = (
+        method_from(name, {"width": 3000}).forecast(setup, 500, 5000, 100).total for name in ("acil", "ds-al")
+    )
+    assert two - one == 8 * 3000 * 100 + 4 * 500 * 3000 + triangle_bytes(3000)
+
+
+def triangle_bytes(width):
+    """The bytes of one triangle of a matrix, in panels of 128 rows."""
+    return 8 * sum(min(128, width - row) * min(row + 128, width) for row in range(0, width, 128))
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [

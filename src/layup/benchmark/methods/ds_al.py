@@ -10,11 +10,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from layup import schema, storage
-from layup.algebra import Floats, GramStatistics, ResidualSums, RidgeClassifier
+from layup.algebra import Floats, GramStatistics, ResidualSums, RidgeClassifier, forecast_learning
 from layup.benchmark.methods.learner import ONLY, Learner, Method, Report, Setup
 from layup.errors import BadImageError, InputError, MismatchError
 from layup.features import Embedding, Projected, ProjectedRows, Rows, in_batches
 from layup.images import ImageSource, require_one_label_each
+from layup.memory import Forecast
 
 KIND = "dual stream"  # of files
 CHUNK = 512  # samples that are added to a matrix together, and predicted together
@@ -180,6 +181,12 @@ class DSALMethod(Method):
                 f"tasks. Use {' or '.join(map(repr, self.settings))}, or the method 'acil'."
             )
         return self
+
+    def forecast(self, setup: Setup, task: int, images: int, classes: int) -> Forecast:
+        """The memory that the last and largest task will take: the two are solved one after the other."""
+        one, width = forecast_learning(self.width, classes, task), self.width
+        second = GramStatistics(width).nbytes + 8 * width * classes
+        return Forecast({**one.parts, "second classifier": second, "samples": 4 * task * width})
 
     def begin(self, setup: Setup) -> Learner:
         """A learner that knows nothing yet."""
