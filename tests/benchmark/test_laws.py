@@ -66,6 +66,7 @@ OWN: dict[str, dict[str, Any]] = {
     "l2p": {"learning_rate": 0.03},
     "dualprompt": {"learning_rate": 0.03},
     "coda-prompt": {"learning_rate": 0.03},
+    "ds-al": {"compensation": 30.0},  # so that residuals decide
     "joint-probe": {"epochs": 4},
     "adam+layup": {"lam": "gcv"},
 }

@@ -47,6 +47,7 @@ from .likeness import (
 )
 from .nearest_mean import NearestMeanClassifier as NearestMeanClassifier
 from .parameters import KINDS as KINDS, RidgeOptions as RidgeOptions, require_rule as require_rule
+from .residuals import ResidualSums as ResidualSums
 from .ridge import (
     FIRST_LAMBDA as FIRST_LAMBDA,
     Spectrum as Spectrum,

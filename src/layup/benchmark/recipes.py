@@ -66,6 +66,7 @@ RECIPES: dict[str, dict[str, Recipe]] = {
     "nmc": _ranpac(width=None),  # RanPAC's code has it too, with and without a first session
     # GACL's scripts/gacl.sh, with a DeiT-S. ACIL's own runs are those of small networks trained from scratch.
     "acil": {"cifar100": GACL, "imagenet-r": GACL},
+    "ds-al": {"cifar100": Recipe({"compensation": 0.6}, network="ResNet-32")},
     "l2p": {
         "cifar100": Recipe({"epochs": 5, "learning_rate": 0.001875, "batch_size": 16}, network=IN21K),
         # In PILOT, with its rate of 0.03 · batch size / 256.

@@ -8,6 +8,7 @@ from layup.benchmark.methods.adam import AdamLayUPMethod, AdamMethod
 from layup.benchmark.methods.closed_form import ModelLearner, closed_form
 from layup.benchmark.methods.coda_prompt import CODAPromptMethod
 from layup.benchmark.methods.depths import DepthsMethod, LayersMethod
+from layup.benchmark.methods.ds_al import DSALMethod
 from layup.benchmark.methods.dualprompt import DualPromptMethod
 from layup.benchmark.methods.f_oal import FOALMethod
 from layup.benchmark.methods.fourier import KLDAMethod, RanDumbMethod
@@ -39,6 +40,7 @@ for _method in (
     AdamLayUPMethod,
     FSALDAMethod,
     ACILMethod,
+    DSALMethod,
     FOALMethod,
     LoRanPACMethod,
     RanDumbMethod,
