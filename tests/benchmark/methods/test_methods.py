@@ -40,6 +40,7 @@ CLOSED_FORM = [
     "fsa+lda",
     "randumb",
     "klda",
+    "fecam",
 ]
 WITH_LAMBDA = ("layup", "ridge", "layup-average", "ranpac", "ranpac+layup", "adam+layup")
 WITH_LAYERS = ("layup", "layup-auto", "layup-average", "laynmc", "ranpac+layup", "adam+layup")
@@ -123,6 +124,7 @@ def test_all_methods_are_registered_under_their_names():
         ("aper", {"metric": "cosine"}, r"The method 'adam' has no option 'metric'\. It takes no options\."),
         ("adam+layup", {"width": 9}, r"It takes k, lam, balance, precision\."),
         ("fsa+lda", {"k": 9}, r"It takes lam\."),
+        ("fecam", {"k": 9}, r"It takes power, gamma1, gamma2\."),
         *((name, {"k": 9}, r"It takes width, gamma, lam, balance\.") for name in ("randumb", "klda")),
     ],
 )
@@ -160,6 +162,8 @@ def test_an_impossible_lambda_is_refused_before_anything_is_read(setup, setup_fo
         *((n, {"metric": "cosin"}, "metric.*Did you mean 'cosine'") for n in ("nmc", "laynmc")),
         *((n, {"width": 0}, "width = 0 is impossible") for n in ("ranpac", "ranpac+layup")),
         *((n, {"width": -1}, "width = -1 is impossible") for n in ("randumb", "klda")),
+        ("fecam", {"power": 0}, "power = 0 is impossible"),
+        ("fecam", {"gamma2": 2.0}, r"gamma2 = 2\.0 cannot be used"),
         *((n, {"gamma": 0}, "gamma = 0 is impossible") for n in ("randumb", "klda")),
     ],
 )
@@ -319,7 +323,7 @@ def test_every_method_runs_in_every_setting_and_beats_chance(method, setting, se
         if method.name == "layup-average":
             assert set(step.chosen["lambdas"]) == {"blocks.10", "blocks.11"}
         else:
-            without = ("nmc", "laynmc", "adam", "randumb")
+            without = ("nmc", "laynmc", "adam", "randumb", "fecam")
             assert ("lambda" in step.chosen) == (method.name not in without)
 
 
@@ -349,11 +353,12 @@ def test_the_first_batch_adapts_and_the_learner_keeps_what_was_tuned(method, set
 def test_what_is_kept_is_what_the_docstring_says(name, setup, setup_for, nano):
     method = small(name)
     learner = learned(method, setup_for(method), FIRST, SECOND)
-    width = {"nmc": 128, "ridge": 128, "fsa+lda": 128}.get(name, 256)
+    width = {"nmc": 128, "ridge": 128, "fsa+lda": 128, "fecam": 128}.get(name, 256)
     width = 64 if name in ("ranpac", "ranpac+layup", "randumb", "klda") else width
     width = 512 if name == "adam+layup" else width
     triangle = (width**2 + width * min(width, BLOCK)) // 2
     square = 0 if name in ("nmc", "laynmc", "adam") else triangle
+    square = 3 * width * (width + 1) // 2 if name == "fecam" else square
     tuned = 4 * learner.model.backbone_.tuned_values if method.adapts else 0
     assert learner.reports()[""].state_bytes == 8 * (square + 3 * width + 3) + tuned
     if name in WITH_PRECISION:
@@ -550,7 +555,27 @@ def test_discriminants_of_fourier_features_are_those_of_distances_from_means(set
         assert learner.predict(TEST)[""] == best(expected)
 
 
-@pytest.mark.parametrize("name", ["randumb", "klda"])
+@pytest.mark.parametrize("options", [{}, {"power": 0.5, "gamma1": 3.0, "gamma2": 1.0}])
+def test_fecam_is_the_nearest_mean_by_the_correlations_of_each_class(setup, nano, features, options):
+    learner = learned(method_from("fecam", options), setup, FIRST, SECOND)
+    power, on, off = {"power": 1.0, "gamma1": 1.0, "gamma2": 0.0, **options}.values()
+    u, test = (rows(nano, [EMBEDDING], images, features) for images in (IMAGES, TEST))
+    u, test = (np.sign(each) * np.abs(each) ** power for each in (u, test))
+    u, test = (each / np.linalg.norm(each, axis=1)[:, None] for each in (u, test))
+    expected = []
+    for label in sorted(set(Y)):
+        own = u[label == Y]
+        covariance = np.cov(own.T)
+        mean_off = (covariance.sum() - np.trace(covariance)) / (128 * 127)
+        covariance += on * np.trace(covariance) / 128 * np.eye(128) + off * mean_off * (1 - np.eye(128))
+        correlations = covariance / np.sqrt(np.outer(np.diag(covariance), np.diag(covariance)))
+        around = test - own.mean(axis=0)
+        expected.append(-((around @ np.linalg.pinv(correlations)) * around).sum(axis=1))
+    np.testing.assert_allclose(learner.model.scores(TEST), np.transpose(expected), rtol=1e-4)
+    assert learner.predict(TEST)[""] == best(np.transpose(expected))
+
+
+@pytest.mark.parametrize("name", ["randumb", "klda", "fecam"])
 def test_what_is_made_of_sums_is_saved_merged_and_forgotten(name, setup, tmp_path):
     method = small(name)
 
@@ -568,6 +593,9 @@ def test_what_is_made_of_sums_is_saved_merged_and_forgotten(name, setup, tmp_pat
     np.testing.assert_allclose(first.scores(TEST), both.scores(TEST), rtol=1e-5)
     both.forget(*FIRST)
     np.testing.assert_allclose(both.scores(TEST), second.scores(TEST), rtol=1e-5)
+    if name == "fecam":  # it has all that there is of each class
+        assert second.forget_class("digit 2").exact
+        assert second.classes_ == ["digit 0"]
 
 
 @pytest.mark.parametrize("lam", ["search", "gcv", 1.0])

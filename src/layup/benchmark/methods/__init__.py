@@ -8,6 +8,7 @@ from layup.benchmark.methods.closed_form import ModelLearner, closed_form
 from layup.benchmark.methods.coda_prompt import CODAPromptMethod
 from layup.benchmark.methods.depths import DepthsMethod, LayersMethod
 from layup.benchmark.methods.dualprompt import DualPromptMethod
+from layup.benchmark.methods.fecam import FeCAMMethod
 from layup.benchmark.methods.fourier import KLDAMethod, RanDumbMethod
 from layup.benchmark.methods.fsa_lda import FSALDAMethod
 from layup.benchmark.methods.joint import JointMethod
@@ -36,6 +37,7 @@ for _method in (
     FSALDAMethod,
     RanDumbMethod,
     KLDAMethod,
+    FeCAMMethod,
     SLCAMethod,
     L2PMethod,
     DualPromptMethod,
