@@ -386,10 +386,10 @@ def test_what_is_not_a_number_is_no_positive_matrix() -> None:
         for place in ((0, 0), (2, 0)):
             matrix = np.eye(3)
             matrix[place] = matrix[place[::-1]] = value
-            assert not statistics._is_positive(matrix, 0.0)
-    assert not statistics._is_positive(np.eye(3), np.nan)
-    assert statistics._is_positive(np.eye(3), 0.0)
-    assert not statistics._is_positive(-np.eye(3), 0.5)
+            assert not statistics.is_positive(matrix, 0.0)
+    assert not statistics.is_positive(np.eye(3), np.nan)
+    assert statistics.is_positive(np.eye(3), 0.0)
+    assert not statistics.is_positive(-np.eye(3), 0.5)
 
 
 def test_widths_that_differ_are_listed() -> None:
