@@ -80,7 +80,7 @@ class Space:
         if not self.projections:
             return features[:, end - self.k * extractor.layers[EMBEDDING] : end]
         embedding = Extractor(extractor.backbone, [EMBEDDING])
-        return ProjectedRows(embedding, self.projections, seed).project(features[:, end:])
+        return ProjectedRows(embedding, self.projections, seed).mapped(features[:, end:])
 
     def counts_in(self, data: Data) -> list[int]:
         """After how many images to measure."""

@@ -23,6 +23,7 @@ from layup.benchmark.methods.l2p import L2PMethod
 from layup.benchmark.methods.learner import Setup
 from layup.benchmark.methods.sequential import SequentialMethod
 from layup.benchmark.methods.slca import SLCAMethod
+from layup.benchmark.methods.ssiat import SSIATMethod
 from layup.images import open_image
 from layup.seeds import seed_of
 from layup.tuning import augmented
@@ -40,6 +41,7 @@ QUICK: dict[str, GradientMethod] = {
         JointMethod(**SHORT),
         JointProbeMethod(**SHORT),
         SLCAMethod(**SHORT, alignment_epochs=2, samples=6),
+        SSIATMethod(**SHORT, first_factor=1, width=3, alignment_epochs=2, samples=6),
         L2PMethod(**SHORT, pool=4, length=2, top=2),
         DualPromptMethod(**SHORT, general_length=3, expert_length=2),
         CODAPromptMethod(**SHORT, components=6, length=4),

@@ -17,6 +17,7 @@ from layup.algebra.class_covariances import ClassCovariancesClassifier
 from layup.algebra.discriminant import DiscriminantClassifier
 from layup.algebra.ridge_classifier import HeldOutRidgeClassifier
 from layup.algebra.samples import SUMMABLE
+from layup.algebra.truncated import TruncatedClassifier
 from layup.errors import ForgetError, InputError, MismatchError, UnknownNameError
 
 ESTIMATORS = [
@@ -25,6 +26,7 @@ ESTIMATORS = [
     *(RidgeClassifier(lam, precision="float32") for lam in ("search", "gcv", 1.0)),
     HeldOutRidgeClassifier(),
     *(NearestMeanClassifier(metric) for metric in ("cosine", "euclidean")),
+    *(TruncatedClassifier(share) for share in (0, 0.1)),
     *(ClassCovariancesClassifier(*gammas) for gammas in ((10.0, 10.0), (1.0, 0.0))),
     *(DiscriminantClassifier(lam, balance=b) for lam, b in ((0.1, True), ("oas", False), (1.0, False))),
 ]

@@ -27,6 +27,7 @@ from layup.algebra.nearest_mean import NearestMeanClassifier
 from layup.algebra.parameters import KINDS
 from layup.algebra.ridge_classifier import HeldOutRidgeClassifier, RidgeClassifier
 from layup.algebra.samples import CHUNK
+from layup.algebra.truncated import TruncatedClassifier
 from layup.errors import InputError
 from layup.model.log import EXPECTED
 
@@ -43,6 +44,7 @@ CLASSIFIERS_OF_ONE_LABEL = [
     NearestMeanClassifier(),
     NearestMeanClassifier("euclidean"),
     DiscriminantClassifier(0.1),
+    TruncatedClassifier(),
     ClassCovariancesClassifier(2.0, 1.0),
     DiscriminantClassifier("oas", balance=True),
 ]

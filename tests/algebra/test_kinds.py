@@ -17,6 +17,7 @@ from layup.algebra.kinds import CLASSIFIERS, restored
 from layup.algebra.nearest_mean import NearestMeanClassifier
 from layup.algebra.parameters import KINDS
 from layup.algebra.ridge_classifier import HeldOutRidgeClassifier, RidgeClassifier
+from layup.algebra.truncated import TruncatedClassifier
 from layup.errors import InputError, UnknownNameError
 
 LAYERS = {"a": 3, "b": 4, "c": 2}
@@ -31,6 +32,7 @@ EVERY = [
     LayersClassifier((2, 3), 1),
     NearestMeanClassifier("euclidean"),
     DiscriminantClassifier(0.1),
+    TruncatedClassifier(np.float32(0.25)),
     ClassCovariancesClassifier(2.0, 1.0),
     DiscriminantClassifier("oas", balance=np.True_),
 ]

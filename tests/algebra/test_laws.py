@@ -27,12 +27,14 @@ from layup.algebra.class_sums import ClassSums
 from layup.algebra.discriminant import DiscriminantClassifier
 from layup.algebra.ridge_classifier import HeldOutRidgeClassifier
 from layup.algebra.statistics import GramStatistics
+from layup.algebra.truncated import TruncatedClassifier
 
 ALGEBRAIC = [
     AutoClassifier(),
     *(RidgeClassifier(lam, balance=b) for lam in ("gcv", 0, 1.0) for b in (False, True)),
     *(NearestMeanClassifier(metric) for metric in ("cosine", "euclidean")),
     DiscriminantClassifier(),
+    TruncatedClassifier(),
     DiscriminantClassifier("oas", balance=True),
     ClassCovariancesClassifier(),
 ]

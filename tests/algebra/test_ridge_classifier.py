@@ -9,7 +9,8 @@ import oracle
 from layup import RidgeClassifier
 from layup.algebra.blocks import AverageClassifier, DepthsClassifier
 from layup.algebra.held_out_search import search_lambda_by_error
-from layup.algebra.lambda_search import search_lambda
+from layup.algebra.lambda_search import SEARCHES, search_lambda
+from layup.algebra.parameters import GRIDS
 from layup.algebra.ridge_classifier import HeldOutRidgeClassifier
 from layup.algebra.statistics import GramStatistics
 from layup.errors import InputError, UnknownNameError
@@ -66,8 +67,27 @@ def test_lambda_goes_beyond_the_papers_grid_unless_told_not_to(kind: Any) -> Non
         assert [*chosen.get("lambdas", chosen).values()] == pytest.approx([expected])
 
 
+@pytest.mark.parametrize("kind", [RidgeClassifier, AverageClassifier, DepthsClassifier])
+def test_of_equally_good_lambdas_the_largest_is_taken_or_the_first_of_the_authors_code(kind: Any) -> None:
+    x, y = oracle.blobs(np.random.default_rng(5), [12, 12], dim=3, spread=0.1)  # every λ is right
+    accuracies = oracle.search(None, x, y)
+    best = max(accuracies.values())
+    equal = [lam for lam, accuracy in accuracies.items() if accuracy == best]
+    assert 1e-8 in equal
+    assert len(equal) > 2
+    for grid, expected in (("paper", max(equal)), ("official", sorted(equal)[1])):  # 1e-8 is tried last
+        chosen = kind(grid=grid).fit(x, y).chosen()
+        assert [*chosen.get("lambdas", chosen).values()] == pytest.approx([expected])
+
+
+def test_every_grid_is_a_way_to_search() -> None:
+    assert tuple(SEARCHES) == GRIDS
+
+
 def test_an_unknown_grid_is_refused() -> None:
-    with pytest.raises(InputError, match=r"grid of λ 'papers'\. Known: wide, paper\. Did you mean 'paper'"):
+    with pytest.raises(
+        InputError, match=r"grid of λ 'papers'\. Known: wide, paper, official\. Did you mean 'paper'"
+    ):
         RidgeClassifier(grid="papers").fit(np.eye(2), ["a", "b"])
 
 

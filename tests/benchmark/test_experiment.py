@@ -635,8 +635,11 @@ def test_what_does_not_decide_the_numbers_does_not_make_another_run(make, nano, 
     ):
         assert same.paths[""].name == plain
     assert make(k=6).paths == make(k=None).paths
-    auto = make(session=FirstSession("auto"))
+    auto = make(session=FirstSession("auto", trial=False))
     assert auto.paths == make(session=FirstSession("adaptformer")).paths
+    tried = make(session=FirstSession("auto"))
+    assert tried.paths != auto.paths
+    assert tried.setup.checkpoint == auto.setup.checkpoint  # trained once for both
     assert make(scenario=styles()).paths == make(scenario=styles(("dark", "bright"))).paths
     monkeypatch.setattr(machine, "versions", lambda: {"layup": "99"})
     assert make().paths[""].name == plain  # a finished run stays finished

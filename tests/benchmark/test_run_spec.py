@@ -86,6 +86,12 @@ def test_the_official_preset_shuffles_classes_and_no_domains():
     assert styles.scenario(styles.load_dataset()).setting == "dil"
 
 
+@pytest.mark.parametrize(("preset", "grid"), [("default", "paper"), ("paper", "paper"), ("official",) * 2])
+def test_of_equally_good_lambdas_the_official_preset_takes_that_of_the_authors_code(resolve, preset, grid):
+    experiment = resolve(replace(SPEC, method="layup", preset=preset))
+    assert experiment.method.blank_classifier(experiment.setup).grid == grid
+
+
 @pytest.mark.parametrize(
     ("changes", "says", "about"),
     [
@@ -158,7 +164,7 @@ def test_methods_of_others_train_their_first_session_as_their_authors_do(resolve
         (5, "own") if preset == "default" else (None, "crop256")
     )
     ours = resolve(method="layup", adapter="auto", preset=preset).session
-    assert ours == FirstSession(ours.adapter, preset, seed=ours.seed)
+    assert ours == FirstSession(ours.adapter, preset, seed=ours.seed, trial=True)
 
 
 def test_the_network_reads_images_as_its_first_session_did(resolve):
@@ -195,6 +201,8 @@ def test_options_are_those_of_the_released_recipe_unless_given():
     assert spec.trained(epochs=2).load_method().epochs == 2
     assert replace(spec, dataset="digits").load_method() == SLCAMethod()
     assert RunSpec("cddb-hard", method="ranpac").load_method().width == 5000
+    gacl = RunSpec("cifar100", method="gacl").load_method()
+    assert (gacl.width, gacl.lam) == (5000, 100.0)
 
 
 def test_released_adapters_are_used_where_a_preset_stands_for_released_code():

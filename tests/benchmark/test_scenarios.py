@@ -193,6 +193,23 @@ def test_tasks_are_a_partition_of_classes_and_images() -> None:
     assert [task.name for task in scenario.tasks] == ["1", "2", "3", "4"]
 
 
+def test_tasks_may_change_places_and_keep_their_classes() -> None:
+    dataset = made()
+    fixed = class_incremental(dataset, 4, shuffled=False)
+    mixed = [class_incremental(dataset, 4, seed, shuffled="tasks") for seed in (0, 0, 1)]
+    orders = [[task.classes for task in scenario.tasks] for scenario in mixed]
+    assert orders[0] == orders[1] != orders[2]
+    for scenario in mixed:
+        assert sorted(task.classes for task in scenario.tasks) == [task.classes for task in fixed.tasks]
+        assert scenario.class_order == tuple(name for task in scenario.tasks for name in task.classes)
+        assert [task.name for task in scenario.tasks] == ["1", "2", "3", "4"]
+        assert scenario.cut["shuffled"] == "tasks"
+        for task in scenario.tasks:
+            assert {dataset.train.labels[i] for i in task.train} == {*task.classes}
+    with pytest.raises(InputError, match=r"shuffled = 'task' is no order.*True, False or 'tasks'"):
+        class_incremental(dataset, 4, shuffled="task")
+
+
 def test_what_is_asked_are_the_tests_of_all_tasks_so_far_in_the_order_of_the_dataset() -> None:
     dataset = made(6, 1, 2)
     scenario = class_incremental(dataset, 3)

@@ -15,7 +15,7 @@ def test_all_methods_are_listed_with_what_they_do_and_where(ok):
         kind = method_class(name)
         assert cells == [
             name,
-            kind.summary(),
+            kind.summary() if name == kind.name else "Another name of adam",
             ", ".join(kind.settings),
             "yes" if kind.adapts else "",
         ]
@@ -31,6 +31,12 @@ def test_a_method_tells_what_it_computes_keeps_costs_and_needs_and_every_option(
         assert f"{option}:" in text or f"{option}," in text, f"{name} does not explain {option}"
         assert option in told.partition("┏")[2]
         assert default in told.partition("┏")[2]
+
+
+def test_a_second_name_is_called_that_and_explained_like_the_first(ok):
+    assert [name for name in METHODS.built_in if method_class(name).name != name] == ["aper"]
+    told = ok("methods", "aper").out
+    assert told == "Another name of adam.\n\n" + ok("methods", "adam").out
 
 
 def test_an_unknown_method_is_one_sentence_with_a_guess(refused):

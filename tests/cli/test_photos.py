@@ -910,7 +910,7 @@ def test_info_prints_all_values_of_a_preset(here, ok):
     info = " ".join(ok("info", "n.layup").out.split())
     assert (
         "preset paper, optimizer adam, learning rate 0.03, weight decay 0.0, batch size 48, epochs 2, "
-        "patience none, held out 0.0, head linear, preprocessing squash, seed 7"
+        "patience none, held out 0.0, head linear, preprocessing squash, augmentation mild, trial no, seed 7"
     ) in info
     assert "held-out accuracy" not in info
 

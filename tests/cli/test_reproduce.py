@@ -80,6 +80,14 @@ def test_what_is_not_on_disk_leaves_cells_that_say_so(ok, here):
     assert not re.search(r"\d \[", layup)  # none of our own
 
 
+def test_a_network_of_ones_own_takes_the_place_of_the_plain_one(ok, here, shelf):
+    ok(
+        *("reproduce", "table6", "--quick", "--data", shelf / "data"),
+        *("--backbone", "test_vit", "--weights", "nowhere.safetensors", "--input-size", "64"),
+    )
+    assert "test_vit for IN1K" in (here / "reproduction/reproduction.md").read_text()
+
+
 def test_methods_can_be_left_out(ok, here, shelf):
     result = ok(
         *("reproduce", "complexity", "--quick", "--data", shelf / "data", "--finished"),
@@ -97,6 +105,7 @@ def test_methods_can_be_left_out(ok, here, shelf):
         (("table1", "--quick", "--without", "layupp"), "Did you mean 'layup'"),
         (("table1", "--local", "--data", "nowhere"), "There is no folder 'nowhere'"),
         (("table1", "--local", "--data", "nowhere"), "Give --data DIR"),
+        (("table1", "--quick", "--weights", "x.safetensors"), "give that as well"),
         (("table1", "--quick", "--preset", "papr", "--dry-run"), "Did you mean 'paper'"),
     ],
 )

@@ -9,7 +9,15 @@ from torch import nn
 
 from layup import Backbone, NoCache, Preprocessing, load_backbone
 from layup.backbones import BATCH
-from layup.features import EMBEDDING, Extractor, FourierRows, JoinedRows, NormalisedRows, ProjectedRows
+from layup.features import (
+    EMBEDDING,
+    Extractor,
+    FourierRows,
+    JoinedRows,
+    MeanRows,
+    NormalisedRows,
+    ProjectedRows,
+)
 from photos import crops
 
 IMAGES = crops(5)
@@ -79,6 +87,26 @@ def test_the_matrix_is_standard_normal_and_the_same_on_every_machine(read):
     np.testing.assert_array_equal(matrix, matrix.astype(np.float32))
 
 
+def test_a_uniform_matrix_is_as_a_linear_layer_begins(read):
+    projected = ProjectedRows(read(EMBEDDING), 500, seed=0, drawn="uniform")
+    assert abs(projected.matrix).max() == pytest.approx(1 / np.sqrt(128), rel=1e-3)
+    assert projected.matrix.std() == pytest.approx(torch.nn.Linear(128, 500).weight.std().item(), rel=0.02)
+    assert projected.matrix[0, :3].tolist() == UNIFORM_OF_SEED_0
+
+
+@pytest.mark.parametrize(
+    ("activation", "of"),
+    [("relu", torch.relu), ("sigmoid", torch.sigmoid), ("tanh", torch.tanh)],
+)
+def test_activations_are_those_of_pytorch(read, activation, of):
+    projected = ProjectedRows(read("blocks.3"), 40, 7, activation)
+    z = 1000 * np.random.default_rng(0).normal(size=(3, 128)).astype(np.float32)
+    z[1] /= 1e5
+    expected = of(torch.from_numpy(z.astype(np.float64) @ projected.matrix)).numpy()
+    np.testing.assert_allclose(projected.mapped(z), expected, rtol=1e-6, atol=1e-15)
+
+
+UNIFORM_OF_SEED_0 = [0.07611022144556046, -0.03613140434026718, -0.006189282983541489]
 MATRIX_OF_SEED_0 = [-0.18779443204402924, 0.3955859839916229, -1.1936731338500977]
 
 
@@ -86,7 +114,7 @@ def test_a_row_does_not_depend_on_the_batch_that_it_is_in(read):
     projected = ProjectedRows(read("blocks.3"), 40, seed=7)
     rows = projected.source.extract(IMAGES).rows
     for i in range(5):
-        np.testing.assert_allclose(projected.project(rows[[i]])[0], projected.project(rows)[i], rtol=1e-6)
+        np.testing.assert_allclose(projected.mapped(rows[[i]])[0], projected.mapped(rows)[i], rtol=1e-6)
 
 
 def test_projections_of_other_layers_or_seeds_have_other_names(read):
@@ -94,9 +122,26 @@ def test_projections_of_other_layers_or_seeds_have_other_names(read):
         ProjectedRows(read("blocks.3"), 9, 1),
         ProjectedRows(read("blocks.3"), 9, 2),
         ProjectedRows(read("blocks.2", "blocks.3"), 9, 1),
+        ProjectedRows(read("blocks.3"), 9, 1, "tanh"),
+        ProjectedRows(read("blocks.3"), 9, 1, drawn="uniform"),
     ]
-    assert len({tuple(source.layers) for source in sources}) == 3
+    assert len({tuple(source.layers) for source in sources}) == 5
     assert all(list(source.layers.values()) == [9] for source in sources)
+
+
+# Averaged
+
+
+def test_layers_are_averaged_and_normalised_as_by_a_layer_norm(read):
+    source = read("blocks.3", "blocks.7", "blocks.11")
+    mean = MeanRows(source)
+    assert mean.layers == {"mean of blocks.3, blocks.7, blocks.11": 128}
+    found = mean.extract(IMAGES)
+    norm = nn.LayerNorm(128, eps=1e-6, elementwise_affine=False)
+    for row, own in zip(source.extract(IMAGES).rows, found.rows, strict=True):
+        expected = norm(torch.from_numpy((row[:128] + row[128:256] + row[256:]) / 3)).numpy()
+        np.testing.assert_allclose(own, expected, atol=1e-5)
+    assert found.rows.dtype == np.float32
 
 
 # Scaled
@@ -116,7 +161,7 @@ def test_rows_are_raised_to_a_power_and_scaled_to_length_one(read, power):
     np.testing.assert_allclose(found.rows, expected, rtol=1e-5)
     assert scaled.width == plain.width
     zeros = np.zeros((2, plain.width), np.float32)
-    np.testing.assert_array_equal(scaled.project(zeros), zeros)
+    np.testing.assert_array_equal(scaled.mapped(zeros), zeros)
 
 
 def test_layers_that_are_scaled_in_another_way_have_other_names(read):
@@ -162,7 +207,7 @@ WAVES_OF_SEED_0 = (
 def test_products_of_fourier_features_are_the_gaussian_kernel(read, gamma):
     scaled = NormalisedRows(read("blocks.3"))
     rows = scaled.extract(IMAGES).rows.astype(np.float64)
-    found = FourierRows(scaled, 100_000, gamma, seed=0).project(rows)
+    found = FourierRows(scaled, 100_000, gamma, seed=0).mapped(rows)
     kernel = [[np.exp(-gamma * ((one - other) ** 2).sum()) for other in rows] for one in rows]
     np.testing.assert_allclose(found @ found.T, kernel, atol=0.02)
     assert np.min(kernel) < 0.98
@@ -212,6 +257,7 @@ def test_an_image_that_one_source_cannot_use_is_used_by_none(read):
 def test_no_images_no_rows(read):
     for source in (
         ProjectedRows(read("blocks.3"), 9, 1),
+        MeanRows(read("blocks.2", "blocks.3")),
         FourierRows(NormalisedRows(read("blocks.3")), 9, 1.0, 1),
         JoinedRows({"a": read("blocks.3"), "b": read("blocks.3")}),
     ):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from layup.features import (
     Fourier,
     FrozenAndTuned,
     LastLayers,
+    MeanOfLayers,
     Normalised,
     OneLayer,
     Projected,
@@ -32,6 +32,8 @@ SPECS: list[FeatureSpec] = [
     OneLayer(2),
     Embedding(),
     Projected(Embedding(), 20, 1),
+    MeanOfLayers(3),
+    Projected(MeanOfLayers(12), 20, 1, "sigmoid", "uniform"),
     FrozenAndTuned(LastLayers(2)),
     Projected(FrozenAndTuned(OneLayer(1)), 5, 0),
     Normalised(LastLayers(2), 0.5),
@@ -60,6 +62,10 @@ def test_what_is_written_down_is_read_again(spec: FeatureSpec, nano: Backbone) -
         (Embedding(), [EMBEDDING]),
         (FrozenAndTuned(OneLayer(3)), ["frozen blocks.9", "tuned blocks.9"]),
         (Projected(LastLayers(2), 7, 3), ["random projection (seed 3) of blocks.10, blocks.11"]),
+        (
+            Projected(MeanOfLayers(2), 7, 3, "tanh", "uniform"),
+            ["random projection (seed 3, tanh, uniform) of mean of blocks.10, blocks.11"],
+        ),
         (Normalised(LastLayers(2)), ["normalised blocks.10", "normalised blocks.11"]),
         (
             Fourier(Normalised(Embedding(), 0.5), 7, 2, 3),
@@ -82,6 +88,7 @@ def test_layers_can_be_told_without_the_network() -> None:
 
 def test_an_open_choice_is_made_for_the_network(nano: Backbone) -> None:
     assert LastLayers().resolved(nano) == LastLayers(6)
+    assert MeanOfLayers().resolved(nano) == MeanOfLayers(12)
     assert Projected(LastLayers(), 9, 0).resolved(nano) == Projected(LastLayers(6), 9, 0)
     assert Fourier(Normalised(LastLayers())).resolved(nano) == Fourier(Normalised(LastLayers(6)))
     assert type(LastLayers(np.int64(2)).resolved(nano).k) is int  # type: ignore[arg-type]
@@ -98,22 +105,30 @@ def test_both_networks_are_read_side_by_side(nano: Backbone) -> None:
     assert not np.allclose(rows[:, :128], rows[:, 128:])
 
 
-@pytest.mark.parametrize("spec", [LastLayers(13), OneLayer(0), LastLayers(0), Projected(LastLayers(13), 5)])
+@pytest.mark.parametrize(
+    "spec", [LastLayers(13), OneLayer(0), LastLayers(0), MeanOfLayers(13), Projected(LastLayers(13), 5)]
+)
 def test_layers_that_a_network_does_not_have_are_refused(spec: FeatureSpec, nano: Backbone) -> None:
     with pytest.raises(InputError, match="Use k between 1 and 12"):
         spec.resolved(nano)
 
 
-@pytest.mark.parametrize("width", [0, -3, 2.5, "10"])
-def test_impossible_widths_are_refused(width: Any, nano: Backbone) -> None:
-    with pytest.raises(InputError, match=r"is impossible for a random projection. Use a whole number ≥ 1"):
-        replace(Projected(Embedding()), width=width).resolved(nano)
+def test_layers_of_different_widths_have_no_mean() -> None:
+    bundled = load_backbone("bundled")
+    for refuse in (MeanOfLayers().resolved, lambda each: MeanOfLayers().build(each, {"cache": False})):
+        with pytest.raises(InputError, match=r"needs layers of the same width, but those of 'bundled' have"):
+            refuse(bundled)
+    assert MeanOfLayers(1).resolved(bundled) == MeanOfLayers(1)
 
 
 @pytest.mark.parametrize(
     ("spec", "says"),
     [
-        *((Fourier(Embedding(), width), "width = .*a whole number from 1") for width in (0, 2.5, "10")),
+        *(
+            (kind(Embedding(), width), "width = .*a whole number from 1")
+            for kind in (Projected, Fourier)
+            for width in (0, -3, 2.5, "10")
+        ),
         *((Fourier(Embedding(), 5, gamma), "gamma = .*a number > 0") for gamma in (0, -1.0, np.nan, "1")),
         *((Normalised(Embedding(), power), "power = .*a number > 0") for power in (0, -0.5, np.inf)),
     ],
@@ -136,6 +151,9 @@ def test_impossible_features_are_refused(spec: FeatureSpec, says: str, nano: Bac
         ({"kind": "last layers", "k": True}, r"features\.k is True"),
         ({"kind": "embedding", "k": 1}, "'k', which is unknown"),
         ({"kind": "frozen and tuned", "of": {"kind": "x"}}, r"features\.kind"),
+        ({**Projected(Embedding()).to_dict(), "width": 0}, r"features\.width"),
+        ({**Projected(Embedding()).to_dict(), "activation": "sine"}, r"features\.activation is 'sine'"),
+        ({**Projected(Embedding()).to_dict(), "drawn": 1}, r"features\.drawn is 1"),
         ({"kind": "projected", "of": {"kind": "embedding"}, "width": 0, "seed": 0}, r"features\.width"),
         ({"kind": "normalised", "of": {"kind": "embedding"}, "power": 0}, r"features\.power"),
         ({"kind": "normalised", "of": {"kind": "x"}, "power": 1}, r"features\.kind"),

@@ -17,7 +17,7 @@ import safetensors.numpy
 from layup import NMC, FirstSession, LayUP, load, load_backbone, memory, storage
 from layup.backbones import ENGINES
 from layup.errors import DamagedFileError, InputError, LayupError, NotEnoughMemoryError
-from layup.features import EMBEDDING
+from layup.features import EMBEDDING, Embedding, Fourier, Projected
 from layup.formats import size_of
 from layup.model import file as model_file
 from layup.model.file import BUILT_IN, KIND, ModelFile, read_model
@@ -139,15 +139,12 @@ FORGERIES: dict[str, Callable[[dict[str, Any], dict[str, Any]], object]] = {
     ),
     "kind of features that there is not": put("features", "kind", "all layers"),
     "features within features that are none": put(
-        "features", {"kind": "projected", "of": {"kind": "oracle"}, "width": 256, "seed": 0}
+        "features", {**Projected(Embedding(), 256).to_dict(), "of": {"kind": "oracle"}}
     ),
     "features of other layers": put("features", {"kind": "one layer", "layer": 1}),
-    "projection of another width": put(
-        "features", {"kind": "projected", "of": {"kind": "embedding"}, "width": 300, "seed": 0}
-    ),
-    "waves of another number": put(
-        "features", {"kind": "fourier", "of": {"kind": "embedding"}, "width": 300, "gamma": 1.0, "seed": 0}
-    ),
+    "features that are a mean": put("features", {"kind": "mean of layers", "k": 2}),
+    "projection of another width": put("features", Projected(Embedding(), 300).to_dict()),
+    "waves of another number": put("features", Fourier(Embedding(), 300).to_dict()),
     "unknown field": put("surprise", 1),
     "no backbone": drop("backbone"),
     "backbone that is text": put("backbone", "vit-nano"),

@@ -1271,7 +1271,8 @@ def test_every_model_can_be_adapted(nano, kind):
     ],
 )
 def test_adapters_are_saved_with_the_sums(nano, adapter, tmp_path):
-    model = LayUP("vit-nano", K, 1.0, adapter=FirstSession(adapter, epochs=1), cache=False)
+    session = FirstSession(adapter, epochs=1, trial=False)
+    model = LayUP("vit-nano", K, 1.0, adapter=session, cache=False)
     model.learn(*FIRST)
     model.save(tmp_path / "m.layup")
     loaded = load(tmp_path / "m.layup", cache=False)

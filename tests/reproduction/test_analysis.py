@@ -10,6 +10,7 @@ import pytest
 from hypothesis import assume, given, settings, strategies as st
 from scipy.stats import spearmanr
 
+from layup.benchmark import metrics
 from layup.errors import InputError
 from layup.reproduction.analysis import (
     ClassChange,
@@ -18,6 +19,7 @@ from layup.reproduction.analysis import (
     UnitSums,
     class_change,
     class_similarities,
+    contrast,
     median_bandwidth,
     rank_correlation,
     share_better,
@@ -434,3 +436,31 @@ def test_correlations_of_what_cannot_be_are_refused() -> None:
         rank_correlation([1, 2, 3], [1, 2, NO])
     with pytest.raises(InputError, match=r"draws = 0 is impossible\. Use draws ≥ 1"):
         rank_correlation([1, 2, 3], [1, 2, 3], draws=0)
+
+
+def test_a_contrast_of_two_runs_is_the_paired_difference():
+    rng = np.random.default_rng(1)
+    right, tasks = rng.random((2, 300)) < [[0.8], [0.6]], rng.integers(3, size=300)
+    found, paired = contrast(right, (1, -1), tasks), metrics.paired_bootstrap(*right, tasks)
+    assert found.value == pytest.approx(paired.value)
+    assert (found.low, found.high) == pytest.approx((paired.low, paired.high), abs=0.004)
+    assert found.standard_error == pytest.approx(paired.standard_error, rel=0.05)
+
+
+@pytest.mark.parametrize("level", [0.9, 0.95])
+def test_a_contrast_is_what_drawing_images_one_by_one_gives(level):
+    rng = np.random.default_rng(2)
+    right, tasks = rng.random((3, 90)) < [[0.8], [0.6], [0.7]], np.repeat([0, 1, 2], [20, 30, 40])
+    weights = np.array([1.5, -0.5, -1.0])
+    found = contrast(right, weights, tasks, level=level)
+
+    def of(images):
+        return np.mean([weights @ right[:, images[tasks[images] == t]].mean(axis=1) for t in range(3)])
+
+    draws = [
+        of(np.concatenate([rng.choice(np.flatnonzero(tasks == t), (tasks == t).sum()) for t in range(3)]))
+        for _ in range(2000)
+    ]
+    assert found.value == pytest.approx(of(np.arange(90)))
+    ends = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
+    assert (found.low, found.high) == pytest.approx(ends, abs=0.02)

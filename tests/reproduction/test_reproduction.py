@@ -6,20 +6,23 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import timm
+from safetensors.torch import save_model
 
 from fake_records import fake_record
+from faked_results import DIGITS, QUIET, STYLES, faked, tiny_config
+from layup.backbones import load_backbone
 from layup.benchmark import class_incremental, metrics
 from layup.benchmark.experiment import Experiment
 from layup.errors import InputError
-from layup.reproduction import analysis, claims, complexity
-from layup.reproduction.characteristics import Characteristic
+from layup.reproduction import analysis, complexity
 from layup.reproduction.config import (
     BUILT_IN,
     CIL,
     DIL,
+    NARROW,
     SMALL,
     Column,
-    ReproductionConfig,
     local_config,
     on_disk,
     paper_config,
@@ -37,16 +40,6 @@ from layup.reproduction.shown import Cell
 from layup.reproduction.spec import NETWORKS, USUAL, Spec, each_combination, together
 from layup.reproduction.tables import BestOf
 from photos import write_photos
-
-DIGITS = Column("digits", "digits", "cil", (4, 6))
-STYLES = Column("digits-styles", "digits-styles", "dil", (2, 2))
-NANO = dict.fromkeys(NETWORKS, "vit-nano")
-QUIET = {"progress": False}
-
-
-def tiny_config(**changes):
-    settings = {"columns": (DIGITS, STYLES), "networks": NANO, "session_epochs": 1, "epochs": 1}
-    return ReproductionConfig(**{**settings, **changes})
 
 
 @pytest.fixture
@@ -255,6 +248,22 @@ def test_quick_is_digits_unless_there_is_data(tmp_path):
     assert quick_config(None, epochs=None).epochs == 1
 
 
+def test_another_network_takes_the_place_of_the_plain_one(tmp_path):
+    weights = tmp_path / "weights.safetensors"
+    save_model(timm.create_model("test_vit", pretrained=False), weights)
+    runner = Runner(tiny_config().with_network("test_vit", weights=weights, input_size=64), tmp_path, QUIET)
+    assert runner.config.networks == {"IN21K": "vit-nano", "IN1K": "test_vit"}
+    found = runner.network("IN1K")
+    assert found.fingerprint == load_backbone("test_vit", weights=weights, input_size=64).fingerprint
+    assert found.preprocessing.size == (64, 64)
+    assert runner.network("IN21K").name == "vit-nano"
+    spec = runner.run_spec(Job(DIGITS, Spec("nmc", "IN1K")))
+    assert (spec.backbone, spec.weights, spec.input_size) == ("test_vit", weights, 64)
+    theirs = paper_config(tmp_path)
+    assert theirs.with_network(theirs.networks["IN1K"], weights=weights).like_paper
+    assert not theirs.with_network("vit-nano").like_paper
+
+
 @pytest.mark.parametrize("folder", ["nowhere", ""])
 def test_a_folder_without_datasets_is_refused(tmp_path, folder):
     with pytest.raises(InputError, match=r"There is no (folder|dataset)"):
@@ -285,39 +294,6 @@ def test_the_best_of_six_is_run_with_every_combination():
 
 
 # What is shown, of records that never were
-
-
-def faked(runner, wanted, skill=lambda column, spec: 0.7):
-    """Results in which every run was done, with the skill that is given."""
-    found = {}
-    for column, spec in wanted:
-        chance = skill(column, spec)
-        if chance is None:
-            found[column, spec] = Missing("It broke.")
-            continue
-        record = fake_record(
-            spec.method,
-            dict(spec.options),
-            seed=spec.seed,
-            setting=spec.setting,
-            skill=chance,
-            fading=0.0,
-            tests_per_class=40,
-        )
-        if spec.per_class is not None:
-            record = replace(record, tasks=[replace(task, train=spec.per_class) for task in record.tasks])
-        if spec.adapter is not None:
-            course = {"epochs": [{"loss": 1.0, "accuracy": HELD_OUT[spec.adapter]}], "kept": 1}
-            steps = [
-                replace(record.steps[0], chosen={"lambda": 1.0, "adaptation": course}),
-                *record.steps[1:],
-            ]
-            record = replace(record, steps=steps)
-        found[column, spec] = record
-    return Results(runner, found)
-
-
-HELD_OUT = {"adaptformer": 0.5, "ssf": 0.9, "vpt": 0.7, USUAL: 0.5}
 
 
 def results_of(runner, name, skill=lambda column, spec: 0.7):
@@ -373,6 +349,54 @@ def test_tasks_are_cut_as_in_the_runs_also_where_a_preset_shuffles(runner):
     expected = runner.experiment(Job(DIGITS, spec)).scenario
     assert expected.cut["shuffled"] is True
     assert runner.scenario(DIGITS, spec).test_tasks.tolist() == expected.test_tasks.tolist()
+
+
+@pytest.mark.parametrize("preset", ["default", "official"])
+def test_another_seed_is_another_order_also_where_classes_are_not_shuffled(runner, preset):
+    runner.config = replace(runner.config, preset=preset)
+    fixed = runner._datasets[DIGITS] = replace(runner.dataset(DIGITS), shuffled=False)
+    specs = [Spec("layup", "IN1K", tasks=2, seed=seed).having(k=1) for seed in range(1993, 1998)]
+    found = [runner.scenario(DIGITS, spec) for spec in specs]
+    halves = [{*fixed.classes[:2]}, {*fixed.classes[2:]}]
+    orders = [[{*task.classes} for task in scenario.tasks] for scenario in found]
+    if preset == "default":
+        assert orders[0] == halves
+        assert all(sorted(map(sorted, order)) == sorted(map(sorted, halves)) for order in orders)
+    assert any(order != orders[0] for order in orders)
+    dil = Spec("layup", "IN1K", setting="dil", seed=1994).having(k=1)
+    assert [task.name for task in runner.scenario(STYLES, dil).tasks] == list(runner.dataset(STYLES).domains)
+
+
+def test_ranpac_has_its_own_size_unless_a_table_says_otherwise(tmp_path):
+    spec = Spec("ranpac", "IN1K")
+    whole, cut = (Runner(tiny_config(options=each), tmp_path, QUIET) for each in ({}, NARROW))
+    assert (whole.narrow(spec), cut.narrow(spec), cut.narrow(Spec("nmc", "IN1K"))) == (None, 2000, None)
+    write_photos(tmp_path / "pets" / "train", {0: 2, 1: 2})
+    write_photos(tmp_path / "pets" / "test", {0: 2, 1: 2})
+    assert Runner(local_config(tmp_path), tmp_path, QUIET).narrow(spec) is None
+    assert Runner(quick_config(None), tmp_path, QUIET).narrow(spec) == 2000
+    for name in ("table1", "table2", "table3", "table5"):
+        for runner, said in ((whole, False), (cut, True)):
+            (table,) = ITEMS[name].kind.show(Results(runner, {})).tables
+            labels = [row.label for row in table.rows if row.label.startswith("RanPAC")]
+            assert labels
+            assert all((", M = 2,000" in label) == said for label in labels)
+            assert any("not the 10,000 of its authors" in note for note in table.notes) == said
+
+
+def test_table_3_is_also_computed_in_float32_next_to_the_papers_numbers(runner):
+    results = results_of(runner, "table3", lambda c, s: 0.9 if dict(s.options).get("precision") else 0.5)
+    shown = ITEMS["table3"].kind.show(results)
+    for label in ("RanPAC, λ = 0", "LayUP, λ = 1", "k = 1, λ = 1"):
+        double, single = (cells_of(shown, name) for name in (label, f"{label}, float32 (ours)"))
+        assert single["digits"].ours.value > double["digits"].ours.value
+        assert single["paper: VTAB"] == double["paper: VTAB"]
+
+
+def test_tables_say_that_other_methods_had_other_weights(runner):
+    for name, said in (("table1", True), ("table2", True), ("table3", False)):
+        (table,) = ITEMS[name].kind.show(Results(runner, {})).tables
+        assert any("augreg2_in21k_ft_in1k" in note for note in table.notes) == said
 
 
 def test_the_best_of_fewer_than_all_says_so(runner):
@@ -549,114 +573,6 @@ def test_measured_costs_are_those_of_the_records(runner, only_small_solves):
     assert layup.cells[1] == "3.0 kB"
     assert layup.cells[2] == "6.0"
     assert layup.cells[5].endswith(" ms")
-
-
-# Claims
-
-
-def judged(runner, number, skill):
-    claim = claims.CLAIMS[number - 1]
-    return claim.judge(faked(runner, claim.wanted(runner), skill), claim.pairs)
-
-
-@pytest.mark.parametrize(
-    ("number", "skill", "verdict"),
-    [
-        (1, lambda c, s: 0.9 if s.depth == 6 else 0.5, claims.HOLDS),
-        (1, lambda c, s: 0.5 if s.depth == 6 else 0.9, claims.FAILS),
-        (1, lambda c, s: 0.9 if (s.depth == 6) == (s.setting == "cil") else 0.5, claims.MIXED),
-        (1, lambda c, s: None, claims.NOT_RUN),
-        (1, lambda c, s: 0.7, claims.OPEN),
-        (
-            1,
-            lambda c, s: None if s.adapter or s.setting == "dil" else 0.9 if s.depth == 6 else 0.5,
-            claims.OPEN,
-        ),
-        (2, lambda c, s: 0.9 if s.depth == 6 and s.method == "layup" else 0.5, claims.HOLDS),
-        (2, lambda c, s: 0.9 if s.depth == 6 or s.method == "laynmc" else 0.5, claims.FAILS),
-        (3, lambda c, s: 0.9 if s.method == "layup" and s.depth > 1 else 0.5, claims.HOLDS),
-        (3, lambda c, s: 0.7 if s.method != "layup" else 0.9 if s.depth > 1 else 0.3, claims.MIXED),
-        (4, lambda c, s: 0.9 if s.adapter in ("adaptformer", USUAL) else 0.5, claims.HOLDS),
-        (4, lambda c, s: 0.95 if s.adapter == "vpt" else 0.8 if s.adapter else 0.5, claims.MIXED),
-        (4, lambda c, s: None if s.adapter == "vpt" else 0.9 if s.adapter else 0.5, claims.OPEN),
-        (5, lambda c, s: 0.9 if "+layup" in s.method else 0.5, claims.HOLDS),
-        (6, lambda c, s: (0.9 if s.per_class else 0.6) if s.depth == 6 else 0.5, claims.HOLDS),
-        (6, lambda c, s: (0.7 if s.per_class else 0.9) if s.depth == 6 else 0.4, claims.MIXED),
-        (6, lambda c, s: 0.5 if s.depth == 6 else 0.9, claims.FAILS),
-        (7, lambda c, s: 0.5 if s.depth == 1 else 0.9, claims.HOLDS),
-        (7, lambda c, s: {1: 0.4, 6: 0.6, 12: 0.9}[s.depth], claims.FAILS),
-        (7, lambda c, s: {1: 0.9, 6: 0.6, 12: 0.3}[s.depth], claims.OPEN),
-        (8, lambda c, s: 0.5 + 0.1 * (s.seed - 1993), claims.FAILS),
-        (8, lambda c, s: 1.0, claims.HOLDS),
-        (8, lambda c, s: None if s.seed == 1997 else 1.0, claims.NOT_RUN),
-        (9, lambda c, s: 0.7 if s.setting == "cil" else 0.72, claims.HOLDS),
-        (9, lambda c, s: 0.7 if s.setting == "cil" else 0.3, claims.FAILS),
-    ],
-)
-def test_a_claim_is_judged_by_its_differences(runner, number, skill, verdict):
-    found = judged(runner, number, skill)
-    assert found.verdict == verdict
-    assert bool(found.said) == (verdict != claims.NOT_RUN)
-
-
-def test_evidence_has_the_interval_of_each_difference(runner):
-    claim = claims.CLAIMS[0]
-    results = faked(runner, claim.wanted(runner), lambda c, s: 0.9 if s.depth == 6 else 0.5)
-    found = claim.judge(results, claim.pairs)
-    assert found.said == [
-        "Of 8, gains beyond their intervals: 8, losses: 0; the mean difference is "
-        f"{100 * np.mean([each.found.mean for each in found.gains]):+.1f} points."
-    ]
-    one, six = (Spec("layup", "IN21K").having(k=k) for k in (1, 6))
-    gap = results.gain(DIGITS, six, one)
-    line = found.gains[0].row
-    assert line.cells == [
-        f"{100 * gap.mean:+.1f}",
-        f"[{100 * gap.low:+.1f}, {100 * gap.high:+.1f}]",
-        "gain",
-    ]
-
-
-def test_few_datasets_decide_no_correlation(runner):
-    wanted = ITEMS["figure4"].kind.wanted(runner)
-    results = faked(runner, wanted, lambda c, s: 0.9 if s.depth == 5 else 0.5)
-    claim = claims.CLAIMS[9]
-    found = claim.judge(results, claim.pairs)
-    assert found.verdict == claims.OPEN
-    assert found.said[0].startswith("2 datasets")
-
-
-@pytest.mark.parametrize(
-    ("similar", "distant", "verdict"),
-    [
-        ((0.9, 0.01), (0.1, 0.8), claims.HOLDS),
-        ((0.9, 0.01), (0.9, 0.01), claims.MIXED),
-        ((0.2, 0.6), (0.9, 0.01), claims.FAILS),
-        ((-0.9, 0.01), (0.1, 0.8), claims.FAILS),
-        ((0.3, 0.5), (0.1, 0.8), claims.OPEN),
-    ],
-)
-def test_a_correlation_needs_both_halves_of_the_claim(runner, monkeypatch, similar, distant, verdict):
-    pairings = Results(runner, {}).pairings([replace(DIGITS, label=str(n)) for n in range(5)], ["IN1K"])
-    known = [claims_of(pairing) for pairing in pairings]
-    found = {("vit-nano", name): analysis.Correlation(*similar) for name in ("within", "between")}
-    found["vit-nano", "mmd"] = analysis.Correlation(*distant)
-    monkeypatch.setattr(claims, "characteristics", lambda results: known)
-    monkeypatch.setattr(claims, "correlations", lambda known: found)
-    assert claims.similarity(Results(runner, {}), ()).verdict == verdict
-
-
-def claims_of(pairing):
-    return Characteristic(pairing, 6, 12, 0.5, 0.5, 0.5, 0.5)
-
-
-def test_all_ten_claims_are_told(runner):
-    wanted = [*claims.Claims().wanted(runner), *ITEMS["figure4"].kind.wanted(runner)]
-    shown = claims.Claims().show(faked(runner, wanted))
-    verdicts = [line.cells[1] for line in shown.tables[0].rows]
-    # All are equal, so nothing is better than anything else; but nothing is lost without a search.
-    assert verdicts == [claims.OPEN] * 7 + [claims.FAILS, claims.HOLDS, claims.OPEN]
-    assert all(line.cells[3] for line in shown.tables[0].rows)  # by what it is judged
 
 
 # What there is to do

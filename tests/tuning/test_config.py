@@ -109,7 +109,7 @@ def test_a_session_is_a_frozen_value():
     assert repr(session).startswith(
         "FirstSession(adapter=VPT(tokens=5, depth='deep', start='uniform'), preset="
     )
-    assert repr(session).endswith("preprocessing='own', augmentation='mild', seed=0)")
+    assert repr(session).endswith("preprocessing='own', augmentation='mild', trial=False, seed=0)")
 
 
 def test_values_that_there_are_not_are_refused_by_name():

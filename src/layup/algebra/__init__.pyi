@@ -61,3 +61,4 @@ from .ridge_classifier import (
 )
 from .samples import Floats as Floats, require_precision as require_precision
 from .statistics import GramStatistics as GramStatistics
+from .truncated import TruncatedClassifier as TruncatedClassifier

@@ -13,6 +13,7 @@ from layup.algebra.classifier import SumsClassifier
 from layup.algebra.discriminant import DiscriminantClassifier
 from layup.algebra.nearest_mean import NearestMeanClassifier
 from layup.algebra.ridge_classifier import HeldOutRidgeClassifier, RidgeClassifier
+from layup.algebra.truncated import TruncatedClassifier
 
 CLASSIFIERS: dict[str, type[SumsClassifier]] = {
     each.kind: each
@@ -25,6 +26,7 @@ CLASSIFIERS: dict[str, type[SumsClassifier]] = {
         LayersClassifier,
         NearestMeanClassifier,
         DiscriminantClassifier,
+        TruncatedClassifier,
         ClassCovariancesClassifier,
     )
 }

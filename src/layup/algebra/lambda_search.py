@@ -54,6 +54,12 @@ from layup.algebra.threads import single_threads
 
 LAMBDAS: tuple[float, ...] = (1e-8, *(10.0 ** (exponent / 2) for exponent in range(-8, 7)))
 """The sixteen values that the paper searches (appendix A.1)."""
+SEARCHES: dict[str, dict[str, Any]] = {
+    "wide": {"widen": True},
+    "paper": {},
+    "official": {"grid": (*LAMBDAS[1:], LAMBDAS[0]), "first": True},
+}
+"""How `search_lambda` goes, by the option `grid` of the ridge classifiers."""
 
 FOLDS = 4
 SMALL = 2**22
@@ -81,11 +87,13 @@ LARGEST = 10.0
 class LambdaSearch:
     """The result of the search: the mean accuracy over folds of every λ, and the winner.
 
-    It lists no λ that was tried beyond the grid and was not better. `weights` are those of the winner, for
-    the history and the batch; None where the search did not make them.
+    It lists no λ that was tried beyond the grid and was not better. Of equal accuracies the larger λ wins, or
+    the `first` that was tried. `weights` are those of the winner, for the history and the batch; None where
+    the search did not make them.
     """
 
     accuracies: dict[float, Fraction]
+    first: bool = False
     weights: Floats | None = field(default=None, compare=False, repr=False)
 
     @property
@@ -95,8 +103,8 @@ class LambdaSearch:
 
     @property
     def best(self) -> float:
-        """The λ with the highest accuracy; the larger one if accuracies are equal."""
-        return max(self.accuracies, key=lambda lam: (self.accuracies[lam], lam))
+        """The λ with the highest accuracy."""
+        return max(self.accuracies, key=lambda lam: (self.accuracies[lam], 0 if self.first else lam))
 
 
 def search_lambda(
@@ -107,6 +115,7 @@ def search_lambda(
     balance: bool = False,
     grid: Sequence[float] = LAMBDAS,
     widen: bool = False,
+    first: bool = False,
     batch: GramStatistics | None = None,
 ) -> LambdaSearch | None:
     """The paper's choice of λ (appendix A.1), on the current batch alone.
@@ -118,6 +127,7 @@ def search_lambda(
 
     `widen`: where the best λ is at an end of the grid, or beside a gap in it, the next half decades are tried
     too, two at a time, and so on while that makes the accuracy higher. Equal accuracies never widen the grid.
+    `first`: of equal accuracies, the first of the grid wins, and not the largest.
 
     `batch` are the sums of the batch, if known. With n samples in the batch and N in all, costs
     2 m³ + 2 m² n operations for m = d, or N while that is less, and |grid|·(n/4 + C)·m per sample; for large
@@ -125,7 +135,15 @@ def search_lambda(
     """
     everything = {"": list(history.layers)}
     found = search_blocks(
-        history, features, labels, everything, balance=balance, grid=grid, widen=widen, batch=batch
+        history,
+        features,
+        labels,
+        everything,
+        balance=balance,
+        grid=grid,
+        widen=widen,
+        first=first,
+        batch=batch,
     )
     return found.get("")
 
@@ -150,6 +168,7 @@ def search_blocks(
     balance: bool = False,
     grid: Sequence[float] = LAMBDAS,
     widen: bool = False,
+    first: bool = False,
     batch: GramStatistics | None = None,
 ) -> dict[str, LambdaSearch]:
     """`search_lambda` for several blocks of layers, by name: each as if it had no other layers.
@@ -161,7 +180,7 @@ def search_blocks(
     if np.unique(labels, return_counts=True)[1].max(initial=0) < FOLDS:
         return {}
     task = _Task(history, batch, features, labels, stratified(labels, FOLDS))
-    wanted = _Wanted(tuple(grid), widen)
+    wanted = _Wanted(tuple(grid), widen, first)
     most = max(map(len, task.folds))
     found: dict[str, LambdaSearch] = {}
     kinds: dict[_Prepare, dict[str, Sequence[str]]] = {_by_kernel: {}, _by_gram: {}}
@@ -180,10 +199,11 @@ def search_blocks(
 
 @dataclass(frozen=True)
 class _Wanted:
-    """Which λ to search: a grid, and whether to go on beyond it."""
+    """Which λ to search: a grid, whether to go on beyond it, and whether the first of equals wins."""
 
     grid: tuple[float, ...]
     widen: bool
+    first: bool = False
 
     def searched(
         self, measured: Callable[[Sequence[float]], Iterable[Fraction]], trace: float, rounding: float
@@ -192,13 +212,13 @@ class _Wanted:
 
         A further λ counts only if it is better than all before it: nothing is widened by equal accuracies.
         """
-        found = LambdaSearch(dict(zip(self.grid, measured(self.grid), strict=True)))
+        found = LambdaSearch(dict(zip(self.grid, measured(self.grid), strict=True)), self.first)
         while self.widen and found.highest < 1:
             more = next_lambdas(found.accuracies, found.best, rounding * trace, LARGEST * trace)
             further = dict(zip(more, measured(more), strict=True)) if more else {}
             if max(further.values(), default=0) <= found.highest:
                 break
-            found = LambdaSearch({**found.accuracies, **further})
+            found = LambdaSearch({**found.accuracies, **further}, self.first)
         return found
 
 

@@ -23,7 +23,7 @@ from layup.registry import unknown_name
 from layup.schema import AMOUNT, TRUTH, Rule, fields_of, listed, one_of, whole
 
 LAMBDA_RULES = ("search", "gcv")
-GRIDS = ("wide", "paper")
+GRIDS = ("wide", "paper", "official")
 METRICS = ("cosine", "euclidean")
 SHRINKAGES = ("oas",)
 
@@ -35,7 +35,8 @@ class RidgeOptions(TypedDict, total=False):
     precision: of new sums and of solving with them. "float32" is there to compare with other code: it halves
         the memory, and ruins predictions where λ is small and samples are fewer than dimensions.
     grid: which values of λ are searched. "paper": its sixteen. "wide": these, and on beyond the best of them
-        where the paper's end, or lie far apart.
+        where the paper's end, or lie far apart. "official": the paper's, and of equally good ones that which
+        the authors' code tries first, mostly the smallest, where otherwise the largest is taken.
     """
 
     balance: bool
@@ -47,6 +48,7 @@ Parameters = dict[str, Rule]
 
 LAM = one_of(*LAMBDA_RULES) | AMOUNT
 STRENGTH = Rule("a number > 0", lambda value: AMOUNT.holds(value) and value > 0)
+SHARE = Rule("a number ≥ 0 and below 1", lambda value: AMOUNT.holds(value) and value < 1)
 PRECISION = one_of(*PRECISIONS)
 RIDGE: Parameters = {"lam": LAM, "balance": TRUTH, "precision": PRECISION, "grid": one_of(*GRIDS)}
 ONE_LAMBDA: Parameters = {"lambda": AMOUNT.or_none()}
@@ -71,6 +73,7 @@ KINDS = {
     "ridge per depth": Kind({**RIDGE, **SOME_LAYERS}, LAMBDA_PER_BLOCK),
     "ridge per layer": Kind({**RIDGE, **SOME_LAYERS}, LAMBDA_PER_BLOCK),
     "nearest mean": Kind({"metric": one_of(*METRICS)}, {}, ClassSums),
+    "truncated": Kind({"truncate": SHARE}, {}),
     "discriminant": Kind({"lam": one_of(*SHRINKAGES) | AMOUNT, "balance": TRUTH}, {}),
     "class covariances": Kind({"gamma1": STRENGTH, "gamma2": AMOUNT}, {}, ClassMoments),
 }

@@ -84,6 +84,16 @@ class Spectrum:
         """W(λ), d × C."""
         return self.vectors @ (self.targets / (self.values + lam)[:, None])
 
+    def strongest(self, rank: int) -> Spectrum:
+        """Only the directions of the `rank` largest eigenvalues, or of all, if there are fewer."""
+        first = max(len(self.values) - rank, 0)  # eigenvalues ascend
+        return replace(
+            self,
+            vectors=self.vectors[:, first:],
+            values=self.values[first:],
+            targets=self.targets[first:],
+        )
+
     def gcv(self, lam: float) -> float:
         """Generalised cross-validation of λ, N · RSS / (N − df)².
 

@@ -13,7 +13,7 @@ from layup.algebra.classifier import SumsClassifier
 from layup.algebra.folds import Folds
 from layup.algebra.held_out import HeldOut, judged
 from layup.algebra.held_out_search import search_lambda_by_error
-from layup.algebra.lambda_search import search_lambda
+from layup.algebra.lambda_search import SEARCHES, search_lambda
 from layup.algebra.parameters import GRIDS, require_rule
 from layup.algebra.recursive import RecursiveLeastSquares
 from layup.algebra.ridge import FIRST_LAMBDA, Solution, rounding_limit
@@ -75,8 +75,9 @@ class RidgeClassifier(LambdaClassifier):
         balance: solve as if all classes had equally many samples, from the same sums.
         precision: of new sums and of solving with them. "float32" is there to compare with other code: it
             halves the memory, and ruins predictions where λ is small and samples are fewer than dimensions.
-        grid: which values of λ are searched: "paper", its sixteen; or "wide", these and more beyond the best
-            of them, where they end, or lie far apart (`search_lambda`).
+        grid: which values of λ are searched: "paper", its sixteen; "wide", these and more beyond the best of
+            them, where they end, or lie far apart (`search_lambda`); or "official", the sixteen, and if
+            several are equally good the first in the order of the authors' code: 1e-4 to 1e3, then 1e-8.
 
     Learning costs d² operations per sample, and about two solves per batch where λ is searched, see
     `search_lambda`; the first prediction after a batch costs one solve (d³/3; about 9 d³ with "gcv"). Where
@@ -181,9 +182,8 @@ class RidgeClassifier(LambdaClassifier):
         self, x: NDArray[Any], labels: NDArray[Any], batch: GramStatistics
     ) -> tuple[float, Floats | None] | None:
         """λ for a batch that is about to be learned, if it can be searched on it; with W, if known."""
-        found = search_lambda(
-            self.statistics_, x, labels, balance=self.balance, batch=batch, widen=self.grid == "wide"
-        )
+        way = SEARCHES[self.grid]
+        found = search_lambda(self.statistics_, x, labels, balance=self.balance, batch=batch, **way)
         return None if found is None else (found.best, found.weights)
 
     def _score(self, x: Floats) -> Floats:

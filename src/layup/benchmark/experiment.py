@@ -126,7 +126,8 @@ class Experiment:
     and the method's own options.
 
     session: how to adapt the backbone on the first task, if at all.
-    preset: "default", "paper" or "official", see `layup.tuning.config`; it decides how images are prepared.
+    preset: "default", "paper" or "official", see `layup.tuning.config`; it decides how images are prepared,
+        and which of several equally good λ is taken.
     """
 
     def __init__(
@@ -159,7 +160,7 @@ class Experiment:
         if self.session is not None:
             decides = {
                 "backbone": self.backbone.fingerprint,
-                "session": self.session.to_dict(),
+                "session": self.session.training(),
                 "data": self.scenario.dataset.fingerprint,
                 "images": self.scenario.tasks[0].train.tolist(),
                 "versions": machine.versions(),
@@ -173,6 +174,7 @@ class Experiment:
             self.reading,
             seed=self.scenario.seed,
             tasks=len(self.scenario.tasks),
+            grid="official" if self.preset == "official" else "paper",
         )
 
     @cached_property

@@ -59,10 +59,13 @@ def _ranpac(width: int | None = 10_000) -> dict[str, Recipe]:
 
 
 SLOW = {"epochs": 50}
+GACL = Recipe({"width": 5000, "lam": 100.0}, network=IN1K)
 RECIPES: dict[str, dict[str, Recipe]] = {
     "ranpac": _ranpac(),
     "ranpac+layup": _ranpac(),
     "nmc": _ranpac(width=None),  # RanPAC's code has it too, with and without a first session
+    # GACL's scripts/gacl.sh, with a DeiT-S. ACIL's own runs are those of small networks trained from scratch.
+    "acil": {"cifar100": GACL, "imagenet-r": GACL},
     # Its published runs of pre-trained networks have no random features (scripts/runall.sh).
     "randumb": dict.fromkeys(
         ("cifar100", "imagenet-r", "imagenet-a", "cub200", "omnibenchmark", "vtab", "cars196"),
@@ -92,6 +95,13 @@ RECIPES: dict[str, dict[str, Recipe]] = {
         "imagenet-r": Recipe(SLOW, network=IN21K),
         "cub200": Recipe({**SLOW, "augmentation": "stretched"}, network=IN21K),
         "cars196": Recipe({**SLOW, "augmentation": "stretched", "temperature": 0.05}, network=IN21K),
+    },
+    "ssiat": {
+        "cifar100": Recipe({"margin": 0.0}, network=IN21K),
+        "imagenet-r": Recipe({"margin": 0.0}, network=IN21K),
+        "imagenet-a": Recipe({"margin": 0.3}, network=IN21K),
+        # Its own code does not run with the values released for CUB: they do not name its epochs.
+        "cub200": Recipe({"margin": 0.0}, network=IN1K),
     },
 }
 """By method and dataset."""
@@ -138,13 +148,18 @@ def recipe_rows(method: str) -> list[list[str]]:
 
     >>> recipe_rows("coda-prompt")
     [['cifar100', 'epochs=20', '', 'IN1K'], ['imagenet-r', 'epochs=50', '', 'IN1K']]
+    >>> recipe_rows("adam")[0]
+    ['any', 'learning_rate=0.05, batch_size=16, epochs=5', 'vpt', '']
     """
-    return [
-        [
-            dataset,
-            ", ".join(f"{name}={value}" for name, value in {**recipe.options, **recipe.session}.items()),
-            recipe.adapter or "",
-            recipe.network,
-        ]
+    rows = [
+        [dataset, _listed({**recipe.options, **recipe.session}), recipe.adapter or "", recipe.network]
         for dataset, recipe in RECIPES.get(method, {}).items()
     ]
+    if method in BY_ADAPTER:
+        rows += [["any", _listed(values), adapter, ""] for adapter, values in ADAM.items()]
+        rows += [[dataset, _listed(values), adapter, ""] for (dataset, adapter), values in ADAM_ON.items()]
+    return rows
+
+
+def _listed(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in values.items())

@@ -78,7 +78,7 @@ class RunSpec:
     tasks: int | None = None
     first: int | None = None
     uneven: str | None = None
-    shuffled: bool | None = None
+    shuffled: bool | str | None = None
     batch: int | None = None
     per_class: int | None = None
     order: Sequence[str] | str | None = None
@@ -160,7 +160,7 @@ class RunSpec:
     @property
     def recipe(self) -> Recipe:
         """What the method's authors released for the dataset."""
-        return recipe_of(self.method_name, self.dataset)
+        return recipe_of(method_class(self.method_name).name, self.dataset)  # some have two names
 
     @property
     def own_preset(self) -> str:

@@ -25,6 +25,7 @@ from layup.sampling import sample
 SETTINGS = ("cil", "dil", "ocl")
 STREAM_BATCH = 10
 SHUFFLED = "shuffled"
+TASKS = "tasks"
 
 KNOWN_TO = {
     "tasks": SETTINGS,
@@ -211,7 +212,7 @@ def class_incremental(
     *,
     first: int | None = None,
     uneven: str | None = None,
-    shuffled: bool | None = None,
+    shuffled: bool | str | None = None,
     per_class: int | None = None,
 ) -> Scenario:
     """New classes with every task; the seed decides their order, as in the field's own code.
@@ -222,7 +223,8 @@ def class_incremental(
         seed: of the order of classes, by NumPy's legacy generator: 1993 gives the well-known orders.
         first: classes in the first task, if it is to be larger or smaller than the others.
         uneven: which task takes the rest if the classes cannot be divided equally, "first" or "last".
-        shuffled: whether to change the dataset's own order of classes; by default as is usual for it.
+        shuffled: whether to change the dataset's own order of classes; by default as is usual for it. With
+            "tasks" the tasks keep the classes that they have in that order, and change places.
         per_class: learn only so many training images per class, chosen by the seed.
 
     >>> from layup.benchmark.datasets import load_dataset
@@ -242,12 +244,18 @@ def class_incremental(
         first, uneven = (dataset.first, None) if fits else (None, "first")
     sizes = task_sizes(classes, tasks, first=first, uneven="last" if uneven is None else uneven)
     shuffled = dataset.shuffled if shuffled is None else shuffled
-    class_order = _permuted(dataset.classes, seed) if shuffled else dataset.classes
+    if shuffled not in (True, False, TASKS):
+        raise InputError(f"shuffled = {shuffled!r} is no order of classes. Use True, False or {TASKS!r}.")
+    class_order = _permuted(dataset.classes, seed) if shuffled is True else dataset.classes
+    ends = np.cumsum(sizes)
+    groups = [class_order[end - size : end] for end, size in zip(ends, sizes, strict=True)]
+    if shuffled == TASKS:
+        groups = [groups[i] for i in _permutation(tasks, seed)]
+        class_order = tuple(name for names in groups for name in names)
     kept = _kept(dataset.train, dataset.train.labels, per_class, seed)
     train, test = np.asarray(dataset.train.labels), np.asarray(dataset.test.labels)
     cut = []
-    for number, (start, size) in enumerate(zip(np.cumsum([0, *sizes]), sizes, strict=False), start=1):
-        names = class_order[start : start + size]
+    for number, names in enumerate(groups, start=1):
         cut.append(
             Task(
                 str(number),
@@ -270,7 +278,7 @@ def online(
     batch: int = STREAM_BATCH,
     first: int | None = None,
     uneven: str | None = None,
-    shuffled: bool | None = None,
+    shuffled: bool | str | None = None,
     per_class: int | None = None,
 ) -> Scenario:
     """The tasks of `class_incremental` as a stream: one pass, so many images at a time, in a seeded order.
@@ -355,10 +363,15 @@ def task_sizes(classes: int, tasks: int, *, first: int | None = None, uneven: st
 
 
 def _permuted(names: tuple[str, ...], seed: int) -> tuple[str, ...]:
-    """The names in the order of NumPy's legacy generator, which all code of the field uses."""
+    """The names in the order of `_permutation`."""
+    return tuple(names[i] for i in _permutation(len(names), seed))
+
+
+def _permutation(count: int, seed: int) -> list[int]:
+    """The order of NumPy's legacy generator, which all code of the field uses."""
     if not 0 <= seed < 2**32:
         raise InputError(f"The seed {seed} cannot order anything. Use a whole number from 0 to 2^32 - 1.")
-    return tuple(names[i] for i in np.random.RandomState(seed).permutation(len(names)))
+    return [int(i) for i in np.random.RandomState(seed).permutation(count)]
 
 
 def _kept(part: Part, groups: Sequence[Hashable], per_class: int | None, seed: int) -> NDArray[np.bool_]:

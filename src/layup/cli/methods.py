@@ -33,11 +33,15 @@ def methods(
         rows = []
         for each in METHODS:
             kind = method_class(each)
+            does = kind.summary() if each == kind.name else f"Another name of {kind.name}"
             adapts = "yes" if kind.adapts else ""
-            rows.append([each, kind.summary(), ", ".join(kind.settings), adapts])
+            rows.append([each, does, ", ".join(kind.settings), adapts])
         console.table(["method", "what it does", "settings", "adapts"], rows, texts=4)
         return
     kind = method_class(name)
+    if name != kind.name:
+        console.say(f"Another name of {kind.name}.")
+        console.say("")
     for line in kind.explanation().splitlines():
         console.say(line)
     if kind.option_names():

@@ -9,7 +9,7 @@ import typer
 
 from layup.cli import console
 from layup.cli.app import RESEARCH, app
-from layup.cli.options import NoCache, Workers
+from layup.cli.options import NoCache, Workers, given
 from layup.errors import InputError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -42,6 +42,19 @@ def reproduce(
             help="All images of the datasets in --data, with the two networks that come with layup.",
         ),
     ] = False,
+    backbone: Annotated[
+        str | None,
+        typer.Option(
+            help="The network for the paper's IN1K, as in `layup run`. Default: its ViT-B/16, or vit-nano "
+            "with --quick and --local."
+        ),
+    ] = None,
+    weights: Annotated[
+        Path | None, typer.Option(help="A weights file for --backbone, if it is one of timm.")
+    ] = None,
+    input_size: Annotated[
+        int | None, typer.Option(help="Height and width of the input of --backbone, in pixels.")
+    ] = None,
     report: Annotated[
         Path, typer.Option(help="Folder for the page: reproduction.html, reproduction.md and pictures.")
     ] = Path("reproduction"),
@@ -86,6 +99,8 @@ def reproduce(
     layup reproduce table1 --data /mnt/data        the paper's own networks and datasets
     layup reproduce all --data /mnt/data --dry-run what would run, and how long it would take
     layup reproduce all --local --data photos/     all images in photos/, the networks that come with layup
+    layup reproduce all --local --data photos/ --backbone vit_tiny_patch16_224 \\
+        --weights vit-tiny.safetensors             with a network of your own beside the bundled one
     layup reproduce claims --quick                 which of the paper's claims hold
     layup reproduce                                list the tables and figures
 
@@ -109,6 +124,11 @@ def reproduce(
         "without": tuple(without or ()),
     }
     config = _config(quick, local, data, settings)
+    loading = given({"weights": weights, "input_size": input_size})
+    if backbone is not None:
+        config = config.with_network(backbone, **loading)
+    elif loading:
+        raise InputError("--weights and --input-size are of the network of --backbone: give that as well.")
     reading: Reading = {"cache": not no_cache, "workers": workers}
     if dry_run:
         console.show(forecast(items, config, records=out, reading=reading))

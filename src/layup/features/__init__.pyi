@@ -17,6 +17,7 @@ from .reading import Reading as Reading, cache_of as cache_of
 from .sources import (
     FourierRows as FourierRows,
     JoinedRows as JoinedRows,
+    MeanRows as MeanRows,
     NormalisedRows as NormalisedRows,
     ProjectedRows as ProjectedRows,
 )
@@ -27,6 +28,7 @@ from .specs import (
     Fourier as Fourier,
     FrozenAndTuned as FrozenAndTuned,
     LastLayers as LastLayers,
+    MeanOfLayers as MeanOfLayers,
     Normalised as Normalised,
     OneLayer as OneLayer,
     Projected as Projected,

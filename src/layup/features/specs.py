@@ -23,6 +23,8 @@ if TYPE_CHECKING:  # not needed to read a file
 
 EMBEDDING = "final embedding"
 """Its name among the names of layers: no module has a space in its name."""
+ACTIVATIONS = ("relu", "sigmoid", "tanh")
+DRAWS = ("normal", "uniform")
 POSITIVE = Rule("a number > 0", lambda value: AMOUNT.holds(value) and value > 0)
 
 
@@ -114,69 +116,37 @@ class Embedding(FeatureSpec):
 
 
 @dataclass(frozen=True)
-class Projected(FeatureSpec):
-    """ReLU(f W) of other features f, with a random W that follows from the seed: see `ProjectedRows`."""
+class MeanOfLayers(FeatureSpec):
+    """The mean of the last k layers, by default of all, brought to mean 0 and variance 1 in each image.
 
-    kind = "projected"
-    fields: ClassVar = {"of": FIELDS, "width": whole(1), "seed": whole()}
+    The layers must have the same width: those of a plain vision transformer have.
+    """
 
-    of: FeatureSpec
-    width: int = 10_000
-    seed: int = 0
+    kind = "mean of layers"
+    fields: ClassVar = {"k": whole(1)}
+
+    k: int | None = None
 
     def build(self, backbone: Backbone, reading: Reading) -> FeatureSource:
-        """A source that projects the rows of the other features."""
-        from layup.features.sources import ProjectedRows
+        """A source that averages these layers."""
+        from layup.features.sources import MeanRows
 
-        return ProjectedRows(self.of.build(backbone, reading), self.width, self.seed)
+        return MeanRows(_extractor(backbone, self._names(backbone), reading))
 
     def resolved(self, backbone: Backbone) -> Self:
-        """With the other features resolved, and the width checked."""
-        if not isinstance(self.width, int) or self.width < 1:
+        """With a number of layers that the network has; refuses layers of different widths."""
+        return replace(self, k=len(self._names(backbone)))
+
+    def _names(self, backbone: Backbone) -> tuple[str, ...]:
+        names = backbone.last(backbone.depth if self.k is None else self.k)
+        widths = {layer.width for layer in backbone.layers if layer.name in names}
+        if len(widths) > 1:
             raise InputError(
-                f"width = {self.width!r} is impossible for a random projection. Use a whole number ≥ 1, such "
-                "as 10000."
+                f"The mean of the last {len(names)} layers needs layers of the same width, but those of "
+                f"{backbone.name!r} have from {min(widths)} to {max(widths)} values. Use a plain vision "
+                "transformer, such as 'vit-nano'."
             )
-        return replace(self, of=self.of.resolved(backbone))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return {**super().to_dict(), "of": self.of.to_dict()}
-
-    @classmethod
-    def from_fields(cls, values: Mapping[str, Any]) -> FeatureSpec:
-        """The spec with these values."""
-        return cls(**{**values, "of": spec_from(values["of"])})
-
-
-@dataclass(frozen=True)
-class FrozenAndTuned(FeatureSpec):
-    """The same features twice: of the network before and after the first session tuned it."""
-
-    kind = "frozen and tuned"
-    fields: ClassVar = {"of": FIELDS}
-
-    of: FeatureSpec
-
-    def build(self, backbone: Backbone, reading: Reading) -> FeatureSource:
-        """A source that reads each image with both networks."""
-        from layup.features.sources import JoinedRows
-
-        both = {"frozen": backbone.frozen, "tuned": backbone}
-        return JoinedRows({name: self.of.build(each, reading) for name, each in both.items()})
-
-    def resolved(self, backbone: Backbone) -> Self:
-        """With the features resolved."""
-        return replace(self, of=self.of.resolved(backbone))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return {**super().to_dict(), "of": self.of.to_dict()}
-
-    @classmethod
-    def from_fields(cls, values: Mapping[str, Any]) -> FeatureSpec:
-        """The spec with these values."""
-        return cls(spec_from(values["of"]))
+        return names
 
 
 @dataclass(frozen=True)
@@ -197,6 +167,56 @@ class Mapped(FeatureSpec):
     def from_fields(cls, values: Mapping[str, Any]) -> FeatureSpec:
         """The spec with these values."""
         return cls(**{**values, "of": spec_from(values["of"])})
+
+
+@dataclass(frozen=True)
+class Projected(Mapped):
+    """σ(f W) of other features f, with a random W that follows from the seed: see `ProjectedRows`.
+
+    activation: σ, "relu", "sigmoid" or "tanh".
+    drawn: how the values of W are drawn, "normal" or "uniform".
+    """
+
+    kind = "projected"
+    fields: ClassVar = {
+        "of": FIELDS,
+        "width": whole(1),
+        "seed": whole(),
+        "activation": schema.one_of(*ACTIVATIONS),
+        "drawn": schema.one_of(*DRAWS),
+    }
+
+    width: int = 10_000
+    seed: int = 0
+    activation: str = "relu"
+    drawn: str = "normal"
+
+    def build(self, backbone: Backbone, reading: Reading) -> FeatureSource:
+        """A source that projects the rows of the other features."""
+        from layup.features.sources import ProjectedRows
+
+        source = self.of.build(backbone, reading)
+        return ProjectedRows(source, self.width, self.seed, self.activation, self.drawn)
+
+    def resolved(self, backbone: Backbone) -> Self:
+        """With the other features resolved, and the width checked."""
+        _require(self.width, whole(1), "width")
+        return super().resolved(backbone)
+
+
+@dataclass(frozen=True)
+class FrozenAndTuned(Mapped):
+    """The same features twice: of the network before and after the first session tuned it."""
+
+    kind = "frozen and tuned"
+    fields: ClassVar = {"of": FIELDS}
+
+    def build(self, backbone: Backbone, reading: Reading) -> FeatureSource:
+        """A source that reads each image with both networks."""
+        from layup.features.sources import JoinedRows
+
+        both = {"frozen": backbone.frozen, "tuned": backbone}
+        return JoinedRows({name: self.of.build(each, reading) for name, each in both.items()})
 
 
 @dataclass(frozen=True)
@@ -248,15 +268,23 @@ Specs: TypeAlias = (
     type[LastLayers]
     | type[OneLayer]
     | type[Embedding]
+    | type[MeanOfLayers]
     | type[Projected]
     | type[FrozenAndTuned]
     | type[Normalised]
     | type[Fourier]
 )
-SPECS: dict[str, Specs] = {
-    each.kind: each
-    for each in (LastLayers, OneLayer, Embedding, Projected, FrozenAndTuned, Normalised, Fourier)
-}
+EVERY: tuple[Specs, ...] = (
+    LastLayers,
+    OneLayer,
+    Embedding,
+    MeanOfLayers,
+    Projected,
+    FrozenAndTuned,
+    Normalised,
+    Fourier,
+)
+SPECS: dict[str, Specs] = {each.kind: each for each in EVERY}
 
 
 def spec_from(values: Any, name: str = "features") -> FeatureSpec:

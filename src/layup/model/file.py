@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from layup import memory, schema, storage
 from layup.algebra import CALIBRATION, HEADER as SUMS, KINDS, ClassRoots, ClassSums
 from layup.errors import ConsentError, InputError
-from layup.features import Embedding, Fourier, LastLayers, OneLayer, Projected, spec_from
+from layup.features import Embedding, Fourier, LastLayers, MeanOfLayers, OneLayer, Projected, spec_from
 from layup.model import known
 from layup.model.kind import KIND
 from layup.model.known import KnownPhotos
@@ -241,7 +241,7 @@ def _require_layers(header: Mapping[str, Any]) -> None:
     if isinstance(spec, Projected | Fourier) and [*layers.values()] != [spec.width]:
         raise ValueError(f"its projection is {spec.width} wide, but its layers are {sum(layers.values())}")
     if (isinstance(spec, LastLayers) and len(layers) != spec.k) or (
-        isinstance(spec, OneLayer | Embedding) and len(layers) != 1
+        isinstance(spec, OneLayer | Embedding | MeanOfLayers) and len(layers) != 1
     ):
         raise ValueError(f"its sums are of {len(layers)} layers, but its features are {spec}")
     backbone = header["backbone"]

@@ -6,6 +6,7 @@
     class_similarities, UnitSums     how alike images of one class are, and images of different ones
     class_change                     which classes gain and lose by a method (the paper's Figure 5)
     share_better                     which classes an earlier layer predicts better than the last (Figure 2)
+    contrast                         a weighted sum of several runs' accuracies, with its interval
     rank_correlation                 whether two such numbers rise together, and how likely that is by chance
 
 Features are arrays with one row per image. All arithmetic is in float64.
@@ -22,6 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
+from layup.benchmark.metrics import Interval
 from layup.errors import InputError
 
 Rows = NDArray[np.float64]
@@ -231,6 +233,38 @@ def share_better(layers: Sequence[Mapping[str, float]]) -> list[float]:
     if not layers:
         raise InputError("There is no last layer to compare with: give the accuracies of at least one layer.")
     return [class_change(layers[-1], layer).better for layer in layers[:-1]]
+
+
+def contrast(
+    right: ArrayLike,
+    weights: Sequence[float],
+    strata: ArrayLike,
+    *,
+    draws: int = 10_000,
+    seed: int = 0,
+    level: float = 0.95,
+) -> Interval:
+    """A weighted sum of the A_T of several runs, and how far it would vary with other test images.
+
+    right: whether the prediction of each test image is right, one row per run. weights: one per run, such as
+    (1, −1, −1, 1) for a difference of two differences. strata: the task of each image. As
+    `metrics.paired_bootstrap`, which is that of (1, −1): images are drawn with replacement within each task.
+
+    >>> found = contrast([[True, True, True], [True, False, True]], (1.0, -1.0), [0, 0, 1])
+    >>> found.value, found.low, found.high
+    (0.25, 0.0, 0.5)
+    """
+    # How often images of each value are drawn is multinomial, so these counts are drawn instead.
+    points, belongs = np.asarray(weights) @ np.asarray(right, np.float64), np.asarray(strata)
+    rng, names = np.random.default_rng(seed), np.unique(belongs)
+    value, drawn = 0.0, np.zeros(draws)
+    for name in names:
+        own, counts = np.unique(points[belongs == name], return_counts=True)
+        images = counts.sum() * len(names)
+        value += float(counts @ own) / images
+        drawn += rng.multinomial(counts.sum(), counts / counts.sum(), size=draws) @ own / images
+    low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
+    return Interval(value, float(low), float(high), float(drawn.std()))
 
 
 @dataclass(frozen=True)

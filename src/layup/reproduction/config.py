@@ -21,6 +21,7 @@ from layup.benchmark.methods import METHODS
 from layup.errors import InputError
 from layup.images import ImageSource, find_images
 from layup.registry import unknown_name
+from layup.reproduction.spec import PLAIN
 from layup.tuning import PRESETS
 
 CIL = {
@@ -66,6 +67,7 @@ class ReproductionConfig:
     columns: the datasets.
     characteristics: further ones, for the question which k is best for what data.
     networks: a backbone's name for each of the paper's networks.
+    loading: what `load_backbone` takes besides a name, by name: "weights", "input_size".
     like_paper: whether these are its datasets and networks, so that numbers can be compared with its own.
     source: images that stand for the networks' training data, if any.
     epochs: of methods that train; None for those of their recipes.
@@ -78,6 +80,7 @@ class ReproductionConfig:
     columns: tuple[Column, ...]
     networks: Mapping[str, str]
     characteristics: tuple[Column, ...] = ()
+    loading: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     like_paper: bool = False
     data: Path | None = None
     source: str | None = None
@@ -95,6 +98,20 @@ class ReproductionConfig:
             if name not in METHODS:
                 raise unknown_name("method", name, METHODS)
 
+    def with_network(self, name: str, **loading: Any) -> ReproductionConfig:
+        """The same with this backbone for the paper's IN1K, the network of most of its tables.
+
+        >>> config = quick_config(None).with_network("vit_tiny_patch16_224", input_size=96)
+        >>> config.networks
+        {'IN21K': 'bundled', 'IN1K': 'vit_tiny_patch16_224'}
+        """
+        return replace(
+            self,
+            networks={**self.networks, PLAIN: name},
+            loading={**self.loading, name: loading},
+            like_paper=self.like_paper and name == VITS[PLAIN],
+        )
+
     def require_source(self) -> None:
         """Refuse a source without images."""
         if self.source is not None:
@@ -111,9 +128,8 @@ class ReproductionConfig:
         return self.of("cil") if self.like_paper else (*self.columns, *self.characteristics)
 
 
-WIDTH = 2000
-"""Random projections of RanPAC in small configs: the paper's 10,000 are more than most of their images."""
-NARROW = {name: {"width": WIDTH} for name in ("ranpac", "ranpac+layup")}
+NARROW = {name: {"width": 2000} for name in ("ranpac", "ranpac+layup")}
+"""RanPAC in miniature: a solve of its 10,000 random projections takes longer than all else of a quick run."""
 SAMPLES = {"cil": (20, 30), "dil": (20, 10)}
 """Classes, and images of each (in each domain), of a quick reproduction."""
 BUILT_IN = (Column("digits", "digits", "cil"), Column("digits-styles", "digits-styles", "dil"))
@@ -129,7 +145,7 @@ def paper_config(data: Path | None, **settings: Any) -> ReproductionConfig:
 def local_config(data: Path | None, **settings: Any) -> ReproductionConfig:
     """All datasets on disk, whole, with the two networks that come with layup."""
     columns = on_disk(data_folder(data))
-    return ReproductionConfig(columns, SMALL, BUILT_IN, data=data, options=NARROW, **settings)
+    return ReproductionConfig(columns, SMALL, BUILT_IN, data=data, **settings)
 
 
 def quick_config(data: Path | None, **settings: Any) -> ReproductionConfig:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,6 +10,7 @@ from layup.benchmark import Record, metrics
 from layup.benchmark.comparison import Difference, Group, difference, last_right
 from layup.benchmark.metrics import Interval
 from layup.errors import MismatchError
+from layup.reproduction import analysis
 from layup.reproduction.config import Column, ReproductionConfig
 from layup.reproduction.runner import Found, Missing, Records, Runner
 from layup.reproduction.spec import NETWORKS, PLAIN, Spec, each_combination
@@ -70,6 +71,14 @@ class Results:
             return difference(Group("ours", [ours]), Group("theirs", [theirs]))
         except MismatchError:
             return None
+
+    def contrast(self, column: Column, weights: Mapping[Spec, float], level: float = 0.95) -> Interval | None:
+        """A weighted sum of the A_T of several runs; None if one is missing, or they are not of one kind."""
+        records = list(self.records(column, weights).values())
+        if len(records) < len(weights) or len({_tests(record) for record in records}) > 1:
+            return None
+        right = [last_right(record)[0] for record in records]
+        return analysis.contrast(right, list(weights.values()), records[0].test_tasks, level=level)
 
     def choices(self, column: Column, setting: str) -> list[Spec]:
         """Of LayUP's six combinations, those whose first session did best on its held-out images."""
@@ -132,6 +141,11 @@ def interval(record: Record) -> Interval:
     """A_T of a record, and the interval of a bootstrap over its test images."""
     right, tasks = last_right(record)
     return metrics.bootstrap(right, tasks)
+
+
+def _tests(record: Record) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """The class and the task of every test image."""
+    return tuple(record.class_order[index] for index in record.truth), tuple(record.test_tasks)
 
 
 def held_out(record: Record) -> float | None:

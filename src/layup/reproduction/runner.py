@@ -16,10 +16,11 @@ from layup.backbones import Backbone, load_backbone
 from layup.benchmark import NO_ADAPTER, Experiment, Record, RunSpec, Scenario
 from layup.benchmark.datasets import Dataset
 from layup.benchmark.methods import method_class
+from layup.benchmark.scenarios import TASKS
 from layup.errors import InputError, LayupError
 from layup.features import Reading
 from layup.reproduction.config import Column, ReproductionConfig
-from layup.reproduction.spec import ADAPTERS, SWEPT, USUAL, Spec, together
+from layup.reproduction.spec import ADAPTERS, FIRST_SEED, SWEPT, USUAL, Spec, together
 from layup.tuning import FirstSession
 
 OWN_EPOCHS = ("joint-probe",)
@@ -111,7 +112,8 @@ class Runner:
     def network(self, role: str) -> Backbone:
         """What stands for one of the paper's networks, loaded once."""
         name = self.config.networks[role]
-        found: Backbone = _once(self._networks, role, lambda: load_backbone(name))
+        how = self.config.loading.get(name, {})
+        found: Backbone = _once(self._networks, role, lambda: load_backbone(name, **how))
         return found
 
     def depth(self, role: str) -> int:
@@ -135,6 +137,7 @@ class Runner:
     def run_spec(self, job: Job) -> RunSpec:
         """The run in plain values, as large as this config has it."""
         column, spec, config = job.column, job.spec, self.config
+        network = config.networks[spec.network or ""]
         depths = {SWEPT[spec.method]: job.depths} if job.depths else {}
         epochs = None if spec.adapter is None else config.session_epochs
         return RunSpec(
@@ -142,16 +145,25 @@ class Runner:
             spec.setting,
             spec.method,
             {**self.options(spec), **dict(spec.options), **depths},
-            config.networks[spec.network or ""],
+            network,
+            **config.loading.get(network, {}),
             adapter=spec.adapter or NO_ADAPTER,
             session={} if epochs is None else {"epochs": epochs},
             preset=config.preset,
             seed=spec.seed,
+            shuffled=self._order(column, spec),
             tasks=spec.tasks,
             per_class=spec.per_class,
             sample=column.sample,
             data=config.data,
         )
+
+    def _order(self, column: Column, spec: Spec) -> str | None:
+        """Other seeds have other orders of classes or, where that is fixed (VTAB), of tasks."""
+        # In the authors' code no order is fixed.
+        if spec.seed == FIRST_SEED or spec.setting == "dil" or self.config.preset == "official":
+            return None
+        return None if self.dataset(column).shuffled else TASKS
 
     def scenario(self, column: Column, spec: Spec) -> Scenario:
         """The tasks of a run."""
@@ -168,6 +180,11 @@ class Runner:
         own = dict(self.config.options.get(spec.method, {}))
         trains = "epochs" in method_class(spec.method).option_names() and spec.method not in OWN_EPOCHS
         return own | ({"epochs": self.config.epochs} if trains and self.config.epochs is not None else {})
+
+    def narrow(self, spec: Spec) -> int | None:
+        """The random projections of RanPAC, if this config has fewer than its authors."""
+        own, usual = (each.get("width", 0) for each in (self.options(spec), usual_options(spec.method)))
+        return own if 0 < own < usual else None
 
     def resolved(self, column: Column, spec: Spec) -> Spec:
         """The spec with the dataset's tasks and the network's adapter, where it leaves them open."""
@@ -221,6 +238,11 @@ class Runner:
         """The run with those of its depths that the network has."""
         depth = self.depth(job.spec.network or "")
         return replace(job, depths=tuple(k for k in job.depths if k <= depth))
+
+
+def usual_options(method: str) -> dict[str, Any]:
+    """The options of a method where nothing is chosen."""
+    return method_class(method).with_options({}).options()
 
 
 def first_line(text: str) -> str:

@@ -17,6 +17,10 @@ from layup.reproduction.spec import NETWORKS, PLAIN, Spec
 from layup.tables import Row, Table
 
 BOUND = "Joint FT (full)"
+OTHER_WEIGHTS = (
+    "The paper's numbers of other methods are mostly those of their authors, whose code loads older weights "
+    "of ViT-B/16-IN1K (augreg_in21k_ft_in1k) than LayUP's (augreg2_in21k_ft_in1k): another network."
+)
 
 
 @dataclass(frozen=True)
@@ -24,12 +28,25 @@ class PaperRow:
     """A row of a table: its label in the paper, the runs of which the best is shown, and where it belongs.
 
     own: whether it is not in the paper.
+    like: the paper's row that it is shown next to, if that has another label.
     """
 
     label: str
     specs: tuple[Spec, ...]
     section: str = ""
     own: bool = False
+    like: str = ""
+
+    def shown(self, results: Results) -> str:
+        """The label here: whose row it is, and how many random projections RanPAC has if it is cut."""
+        width = results.runner.narrow(self.specs[0])
+        cut = "" if width is None else f", M = {width:,}"
+        return f"{self.label}{cut}{' (ours)' * self.own}"
+
+    @property
+    def printed(self) -> str:
+        """The label in the paper of the row that it is shown next to."""
+        return self.like or self.label
 
 
 @dataclass(frozen=True)
@@ -63,10 +80,10 @@ class BestOf:
         }
         lines = [
             Row(
-                f"{row.label} (ours)" if row.own else row.label,
+                row.shown(results),
                 [
                     *(cells[row.label, column] for column in columns),
-                    *_printed_cells(results, self.printed, row.label),
+                    *_printed_cells(results, self.printed, row.printed),
                 ],
                 row.section,
             )
@@ -78,11 +95,12 @@ class BestOf:
         theirs = _printed_columns(results, self.printed)
         headings = [*(column.label for column in columns), *theirs]
         notes += _stars(printed.starred) if theirs else []
+        notes += [*([OTHER_WEIGHTS] if self.baselines else []), *_narrow(results, self.rows)]
         return Shown([Table(headings, lines, notes=notes, extra=len(theirs))])
 
     def cell(self, results: Results, row: PaperRow, column: Column) -> Cell:
         """The best run of a row on a dataset, and the chosen one."""
-        paper = _paper_value(results, self.printed, row.label, column)
+        paper = _paper_value(results, self.printed, row.printed, column)
         found = {spec: each for spec in row.specs if (each := results.interval(column, spec)) is not None}
         if not found:
             return Cell(paper=paper, missing=_why(results, column, row.specs))
@@ -200,13 +218,14 @@ class PerNetwork:
             cells = [self._cell(results, row, pairing) for pairing in pairings]
             if row.own and all(cell.missing for cell in cells):
                 continue  # depths that no network has
-            label = f"{row.label} (ours)" if row.own else row.label
-            lines.append(Row(label, [*cells, *_printed_cells(results, self.printed, row.label)], row.section))
+            theirs = _printed_cells(results, self.printed, row.printed)
+            lines.append(Row(row.shown(results), [*cells, *theirs], row.section))
         labels = [
             pairing.column.label if results.config.like_paper else pairing.label for pairing in pairings
         ]
         theirs = _printed_columns(results, self.printed)
-        return Shown([Table([*labels, *theirs], lines, extra=len(theirs))])
+        notes = _narrow(results, self.rows)
+        return Shown([Table([*labels, *theirs], lines, notes=notes, extra=len(theirs))])
 
     def _rows(self, runner: Runner) -> list[PaperRow]:
         """The rows with numbers of tasks of this config."""
@@ -281,6 +300,15 @@ def _printed_cells(results: Results, name: str, row: str) -> list[str]:
     values = PRINTED[name].rows.get(row, {})
     cells = ((values.get(column), (row, column) in PRINTED[name].starred) for column in PRINTED[name].columns)
     return [DASH if value is None else f"{value:.1f}{'*' * star}" for value, star in cells]
+
+
+def _narrow(results: Results, rows: Sequence[PaperRow]) -> list[str]:
+    """A note if RanPAC is cut."""
+    widths = {results.runner.narrow(row.specs[0]) for row in rows} - {None}
+    return [
+        f"RanPAC has M = {width:,} random projections here, not the 10,000 of its authors: no comparison."
+        for width in widths
+    ]
 
 
 def _stars(starred: frozenset[tuple[str, str]]) -> list[str]:

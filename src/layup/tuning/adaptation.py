@@ -304,5 +304,5 @@ def _has_bfloat16(device: torch.device) -> bool:
 
 def _key(session: FirstSession, backbone: Backbone, labels: Sequence[str], digests: Sequence[bytes]) -> str:
     """A hash of everything that decides how a session goes."""
-    text = dumps([session.to_dict(), backbone.fingerprint, list(labels)], sort_keys=True)
+    text = dumps([session.training(), backbone.fingerprint, list(labels)], sort_keys=True)
     return blake2b(text.encode() + b"".join(digests), digest_size=16).hexdigest()

@@ -213,6 +213,14 @@ class FirstSession(_Session):
         adapter = self.adapter if isinstance(self.adapter, str) else self.adapter.to_dict()
         return {**{each.name: getattr(self, each.name) for each in fields(self)}, "adapter": adapter}
 
+    def training(self) -> dict[str, Any]:
+        """What decides the tuned values: all but the trial, which comes after training.
+
+        >>> FirstSession("vpt", trial=True).training() == FirstSession("vpt").training()
+        True
+        """
+        return {name: value for name, value in self.to_dict().items() if name != "trial"}
+
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """The session with these plain values."""

@@ -175,6 +175,20 @@ def test_the_loss_over_own_classes_is_that_over_all_with_the_others_at_minus_inf
     assert [row.grad is None for row in head.rows("dbca")] == [True, False, True, False]
 
 
+def test_a_margin_is_taken_from_the_score_of_the_right_class_before_the_scale():
+    torch.manual_seed(0)
+    head = GrowingHead(4, cosine=True)
+    head.grow("abc")
+    embedding, targets = torch.randn(3, 4), [2, 0, 2]
+    total = 0.0
+    for scores, target in zip(head(embedding, "ac").tolist(), targets, strict=True):
+        right = {0: 0, 2: 1}[target]
+        powers = [math.exp(20 * (score - 0.3 * (i == right))) for i, score in enumerate(scores)]
+        total -= math.log(powers[right] / sum(powers))
+    loss = own_classes_loss(head, embedding, torch.tensor(targets), ["a", "c"], scale=20, margin=0.3)
+    assert loss.item() == pytest.approx(total / 3, rel=1e-4)
+
+
 # Seeds
 
 
@@ -516,6 +530,8 @@ def test_what_is_impossible_is_refused_before_anything_is_read(method, setup, op
     ("name", "option", "value"),
     [
         *(("slca", option, 0) for option in ("alignment_epochs", "alignment_rate", "samples", "temperature")),
+        *(("ssiat", option, 0) for option in ("first_factor", "width", "scale", "sigma", "samples")),
+        ("ssiat", "margin", -0.1),
         *(("l2p", option, 0) for option in ("pool", "length", "top")),
         ("l2p", "pool", "abc"),
         ("l2p", "pull", -1.0),
@@ -560,7 +576,7 @@ def test_divergence_is_one_sentence(method, setup, tmp_path):
     assert list(tmp_path.iterdir()) == []  # what could only diverge again is not kept
 
 
-@pytest.mark.parametrize("name", [*FINE_TUNED, "l2p", "dualprompt"])
+@pytest.mark.parametrize("name", [*FINE_TUNED, "ssiat", "l2p", "dualprompt"])
 def test_weights_that_explode_in_the_very_last_step_are_noticed(name, setup):
     wild = replace(QUICK[name], learning_rate=1e36, epochs=1, batch_size=99)
 
@@ -615,7 +631,8 @@ def test_every_image_that_goes_through_the_network_is_counted(method, setup):
     setup = replace(setup, backbone=setup.backbone.counted())
     learner = learned(method, setup, FIRST)
     images, epochs, tested = len(FIRST[0]), method.epochs, len(TEST)
-    expected = {"joint-probe": (images, 0), "slca": (images, images * epochs)}
+    expected = {"joint-probe": (images, 0)}
+    expected |= dict.fromkeys(("slca", "ssiat"), (images, images * epochs))
     expected |= dict.fromkeys(PROMPTS, (0, 2 * images * epochs))
     reading, training = expected.get(method.name, (0, images * epochs))
     assert setup.backbone.passes == Passes(reading, training)
@@ -852,7 +869,9 @@ def outcome(method, seed=0):
 LONGER = {"epochs": 4, "learning_rate": 0.01, "batch_size": 8}
 
 
-@pytest.mark.parametrize("name", ["slca", *(pytest.param(each, marks=pytest.mark.slow) for each in PROMPTS)])
+@pytest.mark.parametrize(
+    "name", ["slca", *(pytest.param(each, marks=pytest.mark.slow) for each in ("ssiat", *PROMPTS))]
+)
 def test_what_should_remember_does(name):
     options = {"components": 20, "length": 8} if name == "coda-prompt" else {}
     method = type(QUICK[name])(**LONGER, **options)

@@ -38,7 +38,19 @@ def test_a_copy_grows_in_the_same_way():
     assert head.values()[0, -1] == 0
 
 
+def test_a_head_of_cosines_has_no_bias_and_neither_has_its_copy():
+    torch.manual_seed(0)
+    head = GrowingHead(4, initial=TRUNCATED, cosine=True)
+    assert head.values().shape == (0, 4)
+    head.grow("ab")
+    embedding = torch.randn(3, 4)
+    for scores in (head(embedding), head.copy()(embedding)):
+        for some, e in zip(scores.tolist(), embedding, strict=True):
+            expected = [(row @ e / (row.norm() * e.norm())).item() for row in head.values()]
+            assert some == pytest.approx(expected, abs=1e-6)
+
+
 @pytest.mark.parametrize("name", QUICK)
 def test_methods_begin_their_heads_as_their_authors_do(name):
-    truncated = name in ("l2p", "dualprompt", "slca")
+    truncated = name in ("l2p", "dualprompt", "slca", "ssiat")
     assert method_class(name).initial == (TRUNCATED if truncated else UNIFORM)

@@ -38,13 +38,18 @@ CLOSED_FORM = [
     "adam",
     "adam+layup",
     "fsa+lda",
+    "acil",
+    "f-oal",
+    "loranpac",
     "randumb",
     "klda",
     "fecam",
 ]
-WITH_LAMBDA = ("layup", "ridge", "layup-average", "ranpac", "ranpac+layup", "adam+layup")
+WITH_LAMBDA = ("layup", "ridge", "layup-average", "ranpac", "ranpac+layup", "adam+layup", "acil", "f-oal")
 WITH_LAYERS = ("layup", "layup-auto", "layup-average", "laynmc", "ranpac+layup", "adam+layup")
-WITH_PRECISION = ("layup", "ridge", "layup-average", "ranpac", "ranpac+layup", "adam+layup")
+WITH_PRECISION = WITH_LAMBDA
+PROJECTED = ("ranpac", "ranpac+layup", "acil", "f-oal", "loranpac")
+WITHOUT_LAMBDA = ("nmc", "laynmc", "adam", "loranpac", "randumb", "fecam")
 
 SESSION = FirstSession("ssf", epochs=1)
 
@@ -107,6 +112,7 @@ def test_all_methods_are_registered_under_their_names():
     for name in CLOSED_FORM:
         assert method_from(name, {}).name == method_class(name).name == name
     assert method_class("aper") is method_class("adam")
+    assert method_class("gacl") is method_class("acil")
 
 
 @pytest.mark.parametrize(
@@ -124,6 +130,8 @@ def test_all_methods_are_registered_under_their_names():
         ("aper", {"metric": "cosine"}, r"The method 'adam' has no option 'metric'\. It takes no options\."),
         ("adam+layup", {"width": 9}, r"It takes k, lam, balance, precision\."),
         ("fsa+lda", {"k": 9}, r"It takes lam\."),
+        ("gacl", {"gamma": 9}, r"The method 'acil' has no option 'gamma'\. It takes width, lam, precision\."),
+        ("f-oal", {"k": 9}, r"It takes width, lam, precision\."),
         ("fecam", {"k": 9}, r"It takes power, gamma1, gamma2\."),
         *((name, {"k": 9}, r"It takes width, gamma, lam, balance\.") for name in ("randumb", "klda")),
     ],
@@ -160,7 +168,8 @@ def test_an_impossible_lambda_is_refused_before_anything_is_read(setup, setup_fo
     [
         *((n, {"precision": "float23"}, "precision.*Did you mean 'float32'") for n in WITH_PRECISION),
         *((n, {"metric": "cosin"}, "metric.*Did you mean 'cosine'") for n in ("nmc", "laynmc")),
-        *((n, {"width": 0}, "width = 0 is impossible") for n in ("ranpac", "ranpac+layup")),
+        *((n, {"width": 0}, "width = 0 is impossible") for n in PROJECTED),
+        *(("loranpac", {"truncate": share}, "truncate = .*, such as 0.25") for share in (-0.1, 1.0, "few")),
         *((n, {"width": -1}, "width = -1 is impossible") for n in ("randumb", "klda")),
         ("fecam", {"power": 0}, "power = 0 is impossible"),
         ("fecam", {"gamma2": 2.0}, r"gamma2 = 2\.0 cannot be used"),
@@ -199,6 +208,9 @@ def test_open_choices_are_made_before_the_run_so_that_its_record_has_them(setup_
     assert resolved("nmc", "cil") == {"metric": "cosine"}
     assert resolved("adam", "cil") == {}
     assert resolved("fsa+lda", "ocl") == {"lam": 1.0}
+    for setting in ("cil", "ocl"):
+        assert resolved("acil", setting) == {"width": 8192, "lam": 0.1, "precision": "float64"}
+        assert resolved("f-oal", setting) == {"width": 1000, "lam": 1.0, "precision": "float64"}
     fourier = {"gamma": 0.1, "balance": True}
     assert resolved("randumb", "ocl") == {"width": 10_000, "lam": "oas", **fourier}
     assert resolved("klda", "cil") == {"width": 5000, "lam": 1e-6, **fourier}
@@ -239,15 +251,17 @@ def test_what_reads_a_network_before_and_after_a_session_needs_one(setup, settin
     assert ("a stream does not allow" in str(refusal.value)) == (setting == "ocl")
 
 
-def test_every_method_searches_the_papers_lambdas_and_has_no_option_for_it(setup_for):
+@pytest.mark.parametrize("grid", ["paper", "official"])
+def test_every_method_searches_the_lambdas_of_the_run_and_has_no_option_for_it(setup_for, grid):
     grids = {}
     for method in (*map(small, CLOSED_FORM), DepthsMethod((1, 2)), LayersMethod((1, 2))):
-        setup = setup_for(method)
+        setup = replace(setup_for(method), grid=grid)
         classifier = method.resolved(setup).blank_classifier(setup)
         grids[method.name] = classifier.get_params().get("grid")
         assert "grid" not in method.options()
     searching = {"layup", "ridge", "layup-average", "adam+layup", "layup-depths", "ridge-layers"}
-    assert {name: grid for name, grid in grids.items() if grid} == dict.fromkeys(searching, "paper")
+    searching |= {"acil", "f-oal"}  # if they are told to
+    assert {name: grid for name, grid in grids.items() if grid} == dict.fromkeys(searching, grid)
 
 
 def test_which_methods_adapt_the_network_unless_told_otherwise():
@@ -323,8 +337,7 @@ def test_every_method_runs_in_every_setting_and_beats_chance(method, setting, se
         if method.name == "layup-average":
             assert set(step.chosen["lambdas"]) == {"blocks.10", "blocks.11"}
         else:
-            without = ("nmc", "laynmc", "adam", "randumb", "fecam")
-            assert ("lambda" in step.chosen) == (method.name not in without)
+            assert ("lambda" in step.chosen) == (method.name not in WITHOUT_LAMBDA)
 
 
 @pytest.mark.slow
@@ -353,9 +366,11 @@ def test_the_first_batch_adapts_and_the_learner_keeps_what_was_tuned(method, set
 def test_what_is_kept_is_what_the_docstring_says(name, setup, setup_for, nano):
     method = small(name)
     learner = learned(method, setup_for(method), FIRST, SECOND)
-    width = {"nmc": 128, "ridge": 128, "fsa+lda": 128, "fecam": 128}.get(name, 256)
-    width = 64 if name in ("ranpac", "ranpac+layup", "randumb", "klda") else width
-    width = 512 if name == "adam+layup" else width
+    widths = {
+        **dict.fromkeys(("nmc", "ridge", "fsa+lda", "fecam"), 128),
+        **dict.fromkeys((*PROJECTED, "randumb", "klda"), 64),
+    }
+    width = {"adam+layup": 512, **widths}.get(name, 256)
     triangle = (width**2 + width * min(width, BLOCK)) // 2
     square = 0 if name in ("nmc", "laynmc", "adam") else triangle
     square = 3 * width * (width + 1) // 2 if name == "fecam" else square
@@ -477,6 +492,65 @@ def test_ranpac_is_ridge_on_a_random_projection(setup_for, nano, features, k, la
     weights = oracle.ridge(h, targets, lam)
     np.testing.assert_allclose(learner.model.scores(TEST), test @ weights, atol=1e-6)
     assert learner.predict(TEST)[""] == best(test @ weights)
+
+
+def recursive_least_squares(h, targets, lam, batch):
+    """Weights followed from batch to batch, as the codes of ACIL and F-OAL do, with R = (G + λI)⁻¹."""
+    inverse, weights = np.eye(h.shape[1]) / lam, np.zeros((h.shape[1], targets.shape[1]))
+    for start in range(0, len(h), batch):
+        x, y = h[start : start + batch], targets[start : start + batch]
+        inner = np.linalg.inv(np.eye(len(x)) + x @ inverse @ x.T)
+        inverse -= inverse @ x.T @ inner @ x @ inverse
+        weights += inverse @ x.T @ (y - x @ weights)
+    return weights
+
+
+def test_acil_is_recursive_least_squares_on_a_random_projection(setup, nano, features):
+    learner = learned(small("acil"), replace(setup, seed=5), FIRST, SECOND)
+    matrix = learner.model.extractor_.matrix
+    assert abs(matrix).max() <= 1 / np.sqrt(128)
+    h, test = (
+        np.maximum(0, rows(nano, [EMBEDDING], images, features) @ matrix).astype(np.float32).astype(float)
+        for images in (IMAGES, TEST)
+    )
+    weights = recursive_least_squares(h, oracle.one_hot(Y)[1], 0.1, batch=5)
+    np.testing.assert_allclose(learner.model.scores(TEST), test @ weights, atol=1e-6)
+    assert learner.predict(TEST)[""] == best(test @ weights)
+
+
+def test_f_oal_is_recursive_least_squares_on_sigmoids_of_the_mean_of_all_blocks(setup, nano, features):
+    learner = learned(small("f-oal"), replace(setup, seed=5), FIRST, SECOND)
+    matrix = learner.model.extractor_.matrix
+    assert abs(matrix).max() <= 1 / np.sqrt(128)
+
+    def h(images):
+        mean = sum(rows(nano, [f"blocks.{i}"], images, features) for i in range(12)) / 12
+        normal = [(row - row.mean()) / np.sqrt(row.var() + 1e-6) for row in mean]
+        return 1 / (1 + np.exp(-np.array(normal) @ matrix))
+
+    weights = recursive_least_squares(h(IMAGES), oracle.one_hot(Y)[1], 1.0, batch=1)
+    np.testing.assert_allclose(learner.model.scores(TEST), h(TEST) @ weights, atol=1e-5)
+    assert learner.predict(TEST)[""] == best(h(TEST) @ weights)
+
+
+def test_loranpac_is_least_squares_on_the_strongest_directions_of_a_random_projection(setup, nano, features):
+    learner = learned(small("loranpac"), replace(setup, seed=5), FIRST, SECOND)
+    matrix = learner.model.extractor_.matrix
+    h, test = (
+        np.maximum(0, rows(nano, [EMBEDDING], images, features) @ matrix).astype(np.float32).astype(float)
+        for images in (IMAGES, TEST)
+    )
+    left, values, right = np.linalg.svd(h, full_matrices=False)  # of 22 images in 64 dimensions
+    rank = round(0.75 * len(IMAGES))
+    weights = right[:rank].T @ np.diag(1 / values[:rank]) @ left[:, :rank].T @ oracle.one_hot(Y)[1]
+    assert learner.reports()[""].chosen == {"rank": rank}
+    np.testing.assert_allclose(learner.model.scores(TEST), test @ weights, atol=1e-6)
+    assert learner.predict(TEST)[""] == best(test @ weights)
+
+
+def test_f_oal_refuses_a_network_whose_layers_have_different_widths(setup):
+    with pytest.raises(InputError, match="needs layers of the same width"):
+        method_from("f-oal", {}).resolved(replace(setup, backbone=load_backbone("bundled")))
 
 
 def test_the_projection_follows_from_the_seed_and_is_no_part_of_the_file(setup_for, tmp_path):

@@ -19,8 +19,8 @@ from layup.images import ImageSource
 from layup.memory import Forecast
 from layup.model import ImageModel
 
-GIVEN = {"grid": "paper"}
-"""Parameters of classifiers that are no options here: every method searches the λ of the paper's tables."""
+GIVEN = ("seed", "grid")
+"""Parameters of classifiers that are no options here, but the same for every method of a run."""
 
 
 class ModelLearner(Learner):
@@ -128,9 +128,9 @@ class ClosedFormMethod(Method):
         return self.learner(model, setup.checkpoint)
 
     def blank_classifier(self, setup: Setup) -> SumsClassifier:
-        """An empty classifier with those of these options that are its own, the run's seed, and `GIVEN`."""
+        """An empty classifier with those of these options that are its own, and what is the run's."""
         own = {each.name: getattr(self, each.name) for each in fields(self)}
-        given = {"seed": setup.seed, **GIVEN, **own}
+        given = {**{name: getattr(setup, name) for name in GIVEN}, **own}
         return self.classifier(**{name: given[name] for name in _defaults(self.classifier) if name in given})
 
     def _blank(self, setup: Setup) -> ImageModel:
@@ -157,7 +157,7 @@ def closed_form(
 
     explanation: the formula, what it keeps, costs and needs, and every option.
     features: the features of a method with these options in a setup.
-    classifier: all its parameters are options as well, except its seed, which is the run's, and `GIVEN`.
+    classifier: all its parameters are options as well, except `GIVEN`, which are the run's.
     options: more options with their defaults, or other defaults; those of `without` are left out.
     facts: other class variables of a `Method`: `adapts`, `settings`, …
 
@@ -176,7 +176,7 @@ def closed_form(
         option: None if default == "search" else default for option, default in _defaults(classifier).items()
     }
     every = {**(options or {}), **{option: own[option] for option in own if option not in (options or {})}}
-    names = [option for option in every if option not in ("seed", *GIVEN, *without)]
+    names = [option for option in every if option not in (*GIVEN, *without)]
     namespace = {
         "__doc__": inspect.cleandoc(explanation),
         "name": name,

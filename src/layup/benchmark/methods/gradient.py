@@ -65,6 +65,8 @@ class GradientMethod(Method):
     learner: ClassVar[type[GradientLearner]]
     initial: ClassVar[str] = UNIFORM
     """How its authors initialise the rows of a head."""
+    cosine: ClassVar[bool] = False
+    """Whether the head's scores are cosines."""
     optimizer: ClassVar[str] = "sgd"
     weight_decay: ClassVar[float] = 0.0
     clip: ClassVar[float | None] = None
@@ -135,7 +137,8 @@ class GradientLearner(Learner, ABC):
     def __init__(self, method: Any, setup: Setup) -> None:
         self.method, self.setup = method, setup
         self.backbone = setup.backbone
-        self.head = GrowingHead(self.backbone.embedding_width, self.backbone.device, method.initial)
+        width, device = self.backbone.embedding_width, self.backbone.device
+        self.head = GrowingHead(width, device, method.initial, cosine=method.cosine)
         self.tasks: list[list[str]] = []  # the classes of each
         self.losses: list[float] = []  # of the epochs of the last one
         self._optimizer: torch.optim.Optimizer | None = None
@@ -370,12 +373,23 @@ class _Task(Trainable):
         return self.learner.diverged(what)
 
 
-def own_classes_loss(head: GrowingHead, embedding: Tensor, targets: Tensor, classes: Sequence[str]) -> Tensor:
-    """Cross-entropy over the task's classes alone, which are some of the head's.
+def own_classes_loss(
+    head: GrowingHead,
+    embedding: Tensor,
+    targets: Tensor,
+    classes: Sequence[str],
+    *,
+    scale: float = 1.0,
+    margin: float = 0.0,
+) -> Tensor:
+    """Cross-entropy of scale · (scores − margin for the right one) over the task's classes alone.
 
-    The same as over all classes with the scores of the others at −∞.
+    These are some of the head's. The same as over all classes with the scores of the others at −∞.
     """
     index = {name: i for i, name in enumerate(head.classes)}
     own = torch.full((len(index),), -1, device=targets.device)
     own[[index[name] for name in classes]] = torch.arange(len(classes), device=targets.device)
-    return functional.cross_entropy(head(embedding, classes), own[targets])
+    scores, right = head(embedding, classes), own[targets]
+    if margin:
+        scores = scores - margin * functional.one_hot(right, len(classes))
+    return functional.cross_entropy(scale * scores, right)

@@ -61,6 +61,7 @@ class Setup:
     seed: of all that is random in the method itself.
     tasks: how many there will be, for methods that must know.
     scratch: a file for what a long task has done so far, from which the same task resumes.
+    grid: of the λ that LayUP searches, see `RidgeClassifier`: "paper", or "official" as the authors' code.
     """
 
     backbone: Backbone
@@ -71,6 +72,7 @@ class Setup:
     seed: int = 0
     tasks: int | None = None
     scratch: Path | None = None
+    grid: str = "paper"
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -13,16 +13,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
+from layup.benchmark.methods.alignment import Alignment
 from layup.benchmark.methods.fine_tuned import FineTunedLearner
+from layup.benchmark.methods.gaussians import Gaussians, gaussians_from, gaussians_of, tensors_of
 from layup.benchmark.methods.gradient import GradientMethod, own_classes_loss
 from layup.benchmark.methods.head import TRUNCATED
 from layup.benchmark.methods.learner import Setup
-from layup.errors import DivergedError
 from layup.images import ImageSource
-from layup.tuning import Batch, Groups, Recipe, Trainable, Trainer, annealed
 
 JITTER = 1e-4  # on the diagonals of covariances
-MEAN, COVARIANCE, ALIGNED = "mean.", "covariance.", "aligned"
+ALIGNED = "aligned"
 
 
 class SLCALearner(FineTunedLearner):
@@ -32,7 +32,7 @@ class SLCALearner(FineTunedLearner):
 
     def __init__(self, method: Any, setup: Setup) -> None:
         super().__init__(method, setup)
-        self.gaussians: dict[tuple[int, str], tuple[Tensor, Tensor]] = {}  # by task and class
+        self.gaussians: Gaussians = {}
         self.aligned = self.head.copy()
 
     def trained(self) -> list[str]:
@@ -50,16 +50,9 @@ class SLCALearner(FineTunedLearner):
     def finish(self, images: Sequence[ImageSource], targets: NDArray[np.int64]) -> None:
         """Keep mean and covariance of each of the task's classes, and align a copy of the heads."""
         super().finish(images, targets)
-        with torch.no_grad():
-            parts = [self.embed(pixels, training=False) for pixels, _ in self.plain_batches(images, targets)]
-        embeddings = torch.cat(parts).to("cpu", torch.float64)
-        if not embeddings.isfinite().all():
-            raise self.diverged("the embeddings are")
-        for name in self.tasks[-1]:
-            own = embeddings[torch.from_numpy(targets == self.head.classes.index(name))]
-            # One image has no covariance.
-            spread = torch.cov(own.T) if len(own) > 1 else torch.zeros(self.head.width, self.head.width)
-            self.gaussians[len(self.tasks) - 1, name] = own.mean(dim=0).float(), spread.float()
+        [embeddings] = self.embeddings(images, targets, [self.body])
+        classes = {name: self.head.classes.index(name) for name in self.tasks[-1]}
+        self.gaussians |= gaussians_of(len(self.tasks) - 1, classes, embeddings, targets)
         self.aligned = self.head.copy()
         if len(self.tasks) > 1:
             self._align()
@@ -67,13 +60,16 @@ class SLCALearner(FineTunedLearner):
     def _align(self) -> None:
         """Train the heads on samples of all Gaussians, with normalised logits."""
         method = self.method
-        recipe = Recipe(
-            "sgd",
-            method.alignment_epochs,
-            lambda epoch: annealed(method.alignment_rate, epoch, method.alignment_epochs),
-            weight_decay=5e-4,
-        )
-        Trainer(_Alignment(self), recipe).run("Aligning", progress=False)
+        Alignment(
+            self.aligned,
+            self.gaussians,
+            device=self.backbone.device,
+            tasks=len(self.tasks),
+            samples=method.samples,
+            jitter=JITTER,
+            loss=lambda logits, targets: functional.cross_entropy(self.normalised(logits), targets),
+            diverged=self.diverged,
+        ).run(method.alignment_epochs, method.alignment_rate)
 
     def normalised(self, logits: Tensor) -> Tensor:
         """Logits over their norm (the mean over tasks of that of the task's new classes) and τ."""
@@ -83,65 +79,18 @@ class SLCALearner(FineTunedLearner):
 
     def state(self) -> dict[str, Tensor]:
         """The network, the Gaussians, and the aligned heads."""
-        tensors = super().state()
-        for (task, name), (mean, covariance) in self.gaussians.items():
-            index = self.tasks[task].index(name)
-            tensors[f"{MEAN}{task}.{index}"] = mean
-            tensors[f"{COVARIANCE}{task}.{index}"] = covariance
-        return {**tensors, ALIGNED: self.aligned.values()}
+        return {
+            **super().state(),
+            **tensors_of(self.gaussians, self.tasks),
+            ALIGNED: self.aligned.values(),
+        }
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
         """Take all of it over."""
         super().restore(tensors)
-        self.gaussians = {}
-        for name in tensors:
-            if name.startswith(MEAN):
-                task, index = map(int, name.removeprefix(MEAN).split("."))
-                key = task, self.tasks[task][index]
-                self.gaussians[key] = tensors[name], tensors[f"{COVARIANCE}{task}.{index}"]
+        self.gaussians = gaussians_from(tensors, self.tasks)
         values = tensors[ALIGNED]
         self.aligned.take(self.head.classes[: len(values)], values)
-
-
-class _Alignment(Trainable):
-    """The aligned heads, on samples of all Gaussians."""
-
-    def __init__(self, learner: SLCALearner) -> None:
-        self.learner = learner
-        self.device = learner.backbone.device
-        self.steps = len(learner.gaussians)  # samples of all, as many at a time as there are of one
-        self.factors = {key: _factor(covariance) for key, (_, covariance) in learner.gaussians.items()}
-        # One course of random numbers goes through all epochs.
-        self.generator = torch.Generator()
-        self.generator.set_state(torch.get_rng_state())
-
-    def groups(self) -> Groups:
-        """The rows of all classes."""
-        return [(1.0, self.learner.aligned.rows(self.learner.aligned.classes))]
-
-    def batches(self, epoch: int) -> Iterator[Batch]:
-        """New samples of every class, mixed."""
-        learner, samples = self.learner, self.learner.method.samples
-        indices = {name: index for index, name in enumerate(learner.aligned.classes)}
-        inputs, targets = [], []
-        for (task, name), (mean, _) in learner.gaussians.items():
-            # The network has changed since: the older a mean is, the less it still holds.
-            centre = mean * (0.9 + 0.1 * (task + 1) / len(learner.tasks))
-            noise = torch.randn(samples, len(mean), generator=self.generator)
-            inputs.append(centre + noise @ self.factors[task, name].T)
-            targets.append(torch.full((samples,), indices[name]))
-        every, aims = torch.cat(inputs), torch.cat(targets)
-        for batch in torch.split(torch.randperm(len(every), generator=self.generator), samples):
-            yield every[batch], aims[batch]
-
-    def loss(self, inputs: Tensor, targets: Tensor) -> Tensor:
-        """Cross-entropy of normalised logits."""
-        logits = self.learner.aligned(inputs.to(self.device))
-        return functional.cross_entropy(self.learner.normalised(logits), targets)
-
-    def diverged(self, what: str, epoch: int) -> DivergedError:
-        """The error that says so."""
-        return self.learner.diverged(f"in aligning, {what}")
 
 
 def _arrivals(tasks: Sequence[Sequence[str]]) -> list[list[str]]:
@@ -156,17 +105,6 @@ def _arrivals(tasks: Sequence[Sequence[str]]) -> list[list[str]]:
         found.append([name for name in names if name not in seen])
         seen.update(names)
     return [names for names in found if names]
-
-
-def _factor(covariance: Tensor) -> Tensor:
-    """L with L Lᵀ = covariance + a little on the diagonal."""
-    wide = covariance.double() + JITTER * torch.eye(len(covariance), dtype=torch.float64)
-    factor: Tensor
-    factor, failed = torch.linalg.cholesky_ex(wide)
-    if failed:  # rounded to float32, a large covariance may be negative in some direction
-        values, directions = torch.linalg.eigh(wide)
-        factor = directions * values.clamp(min=JITTER).sqrt()
-    return factor.float()
 
 
 @dataclass(frozen=True)
