@@ -54,10 +54,9 @@ def grams(x: Array, y: Array) -> dict[Any, Array]:
 
 
 def held(learned: Any) -> dict[str, Array]:
-    """All that sums hold, by name: counts, prototypes and, if they have one, G."""
-    return {
-        name: getattr(learned, name) for name in ("counts", "prototypes", "gram") if hasattr(learned, name)
-    }
+    """All that sums hold, by name: counts, prototypes and, if they have them, G or moments."""
+    names = "counts", "prototypes", "gram", "moments"
+    return {name: getattr(learned, name) for name in names if hasattr(learned, name)}
 
 
 def one_hot(y: Array) -> tuple[list[Any], Array]:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from layup import GramStatistics, storage
 from layup.adapters import AdaptedBackbone
-from layup.algebra import SOUND, ClassSums
+from layup.algebra import SOUND, ClassMoments, ClassSums
 from layup.backbones import load_backbone
 from layup.cli.info import info
 from layup.errors import LayupError
@@ -89,6 +89,9 @@ def require_sound_sums(sums: ClassSums) -> None:
     require(bool(np.isfinite(sums.prototypes).all()), "sums are not finite")
     if isinstance(sums, GramStatistics):
         _require_positive(sums.gram.astype(np.float64))
+    if isinstance(sums, ClassMoments):
+        for label in labels:
+            _require_positive(sums.class_gram(label).astype(np.float64))
 
 
 def _require_positive(gram: NDArray[np.float64]) -> None:

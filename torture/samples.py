@@ -14,6 +14,8 @@ from PIL import Image
 from torch import nn
 
 from layup import NMC, Backbone, FirstSession, LayNMC, LayUP, Preprocessing
+from layup.algebra import ClassCovariancesClassifier, DiscriminantClassifier
+from layup.features import Embedding, Fourier, Normalised
 from layup.model import ImageModel
 from layup.seeds import seed_of, seeded
 
@@ -70,6 +72,12 @@ MODELS: dict[str, Callable[[], ImageModel]] = {
     "anonymous": lambda: _like_layup(anonymous=True),
     "nmc": lambda: NMC(tiny(), cache=False),
     "laynmc": lambda: LayNMC(tiny(), metric="euclidean", cache=False),
+    "discriminant": lambda: ImageModel(
+        Fourier(Normalised(Embedding()), 9), DiscriminantClassifier("oas"), backbone=tiny(), cache=False
+    ),
+    "covariances": lambda: ImageModel(
+        Normalised(Embedding()), ClassCovariancesClassifier(), backbone=tiny(), cache=False
+    ),
 }
 """A model of every kind, before it has learned anything."""
 

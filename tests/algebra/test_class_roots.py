@@ -9,6 +9,7 @@ from hypothesis import given, settings, strategies as st
 
 import oracle
 from layup.algebra import class_roots
+from layup.algebra.class_moments import ClassMoments
 from layup.algebra.class_roots import ClassRoots, root_values
 from layup.algebra.class_sums import ClassSums
 from layup.algebra.statistics import GramStatistics
@@ -301,7 +302,7 @@ def test_labels_that_no_file_can_hold_are_named() -> None:
         taught(np.ones((1, 2)), [b"cat"]).state()
 
 
-@pytest.mark.parametrize("kind", [ClassSums, GramStatistics])
+@pytest.mark.parametrize("kind", [ClassSums, GramStatistics, ClassMoments])
 def test_roots_must_be_those_of_the_sums(kind: type[ClassSums]) -> None:
     x, y = samples_of("few samples")
     sums = kind(x.shape[1])

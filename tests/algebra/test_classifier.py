@@ -13,6 +13,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import oracle
 from layup import NearestMeanClassifier, RidgeClassifier
 from layup.algebra.auto import AutoClassifier
+from layup.algebra.class_covariances import ClassCovariancesClassifier
 from layup.algebra.discriminant import DiscriminantClassifier
 from layup.algebra.ridge_classifier import HeldOutRidgeClassifier
 from layup.algebra.samples import SUMMABLE
@@ -25,8 +26,8 @@ ESTIMATORS = [
     *(RidgeClassifier(lam, precision="float32") for lam in ("search", "gcv", 1.0)),
     HeldOutRidgeClassifier(),
     *(NearestMeanClassifier(metric) for metric in ("cosine", "euclidean")),
-    *(DiscriminantClassifier(lam) for lam in (0.1, 1.0)),
     *(TruncatedClassifier(share) for share in (0, 0.1)),
+    *(ClassCovariancesClassifier(*gammas) for gammas in ((10.0, 10.0), (1.0, 0.0))),
     *(DiscriminantClassifier(lam, balance=b) for lam, b in ((0.1, True), ("oas", False), (1.0, False))),
 ]
 

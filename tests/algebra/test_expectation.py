@@ -18,15 +18,15 @@ import oracle
 from layup import schema
 from layup.algebra.auto import AutoClassifier
 from layup.algebra.blocks import AverageClassifier, DepthsClassifier, LayersClassifier
-from layup.algebra.class_sums import ClassSums
+from layup.algebra.class_covariances import ClassCovariancesClassifier
 from layup.algebra.discriminant import DiscriminantClassifier
 from layup.algebra.expectation import MOST_LISTED, Expected, Tally, held_out_tally, wilson
 from layup.algebra.folds import stratified
 from layup.algebra.kinds import CLASSIFIERS
 from layup.algebra.nearest_mean import NearestMeanClassifier
+from layup.algebra.parameters import KINDS
 from layup.algebra.ridge_classifier import HeldOutRidgeClassifier, RidgeClassifier
 from layup.algebra.samples import CHUNK
-from layup.algebra.statistics import GramStatistics
 from layup.algebra.truncated import TruncatedClassifier
 from layup.errors import InputError
 from layup.model.log import EXPECTED
@@ -45,6 +45,7 @@ CLASSIFIERS_OF_ONE_LABEL = [
     NearestMeanClassifier("euclidean"),
     DiscriminantClassifier(0.1),
     TruncatedClassifier(),
+    ClassCovariancesClassifier(2.0, 1.0),
     DiscriminantClassifier("oas", balance=True),
 ]
 CLASSIFIERS_OF_SEVERAL = [DepthsClassifier((1, 2)), LayersClassifier((1, 2), 1.0)]
@@ -53,7 +54,7 @@ CLASSIFIERS_OF_SEVERAL = [DepthsClassifier((1, 2)), LayersClassifier((1, 2), 1.0
 def learned(classifier: Any, *batches: tuple[Any, Any]) -> Any:
     """A fresh one of these layers that learned the batches."""
     fresh = clone(classifier)
-    sums = ClassSums if fresh.kind == NearestMeanClassifier.kind else GramStatistics
+    sums = KINDS[fresh.kind].sums
     fresh.adopt(sums(LAYERS, getattr(fresh, "precision", "float64")))
     for x, y in batches:
         fresh.partial_fit(x, y)

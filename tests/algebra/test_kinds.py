@@ -11,12 +11,12 @@ import pytest
 import oracle
 from layup.algebra.auto import AutoClassifier
 from layup.algebra.blocks import AverageClassifier, DepthsClassifier, LayersClassifier
-from layup.algebra.class_sums import ClassSums
+from layup.algebra.class_covariances import ClassCovariancesClassifier
 from layup.algebra.discriminant import DiscriminantClassifier
 from layup.algebra.kinds import CLASSIFIERS, restored
 from layup.algebra.nearest_mean import NearestMeanClassifier
+from layup.algebra.parameters import KINDS
 from layup.algebra.ridge_classifier import HeldOutRidgeClassifier, RidgeClassifier
-from layup.algebra.statistics import GramStatistics
 from layup.algebra.truncated import TruncatedClassifier
 from layup.errors import InputError, UnknownNameError
 
@@ -33,6 +33,7 @@ EVERY = [
     NearestMeanClassifier("euclidean"),
     DiscriminantClassifier(0.1),
     TruncatedClassifier(np.float32(0.25)),
+    ClassCovariancesClassifier(2.0, 1.0),
     DiscriminantClassifier("oas", balance=np.True_),
 ]
 
@@ -46,7 +47,7 @@ def labels_of(classifier: Any, x: np.ndarray) -> dict[str, list[str]]:
 @pytest.mark.parametrize("classifier", EVERY, ids=repr)
 def test_what_a_classifier_wrote_down_as_json_makes_it_again(classifier: Any) -> None:
     x, y = oracle.blobs(np.random.default_rng(3), [9, 8, 10], 9)
-    sums = ClassSums if classifier.kind == NearestMeanClassifier.kind else GramStatistics
+    sums = KINDS[classifier.kind].sums
     classifier.adopt(sums(LAYERS, getattr(classifier, "precision", "float64")))
     classifier.partial_fit(x, y.astype(str))
     header, own = classifier.state()

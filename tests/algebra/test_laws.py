@@ -21,6 +21,8 @@ import oracle
 from layup import NearestMeanClassifier, RidgeClassifier
 from layup.algebra import class_sums, statistics
 from layup.algebra.auto import AutoClassifier
+from layup.algebra.class_covariances import ClassCovariancesClassifier
+from layup.algebra.class_moments import ClassMoments
 from layup.algebra.class_sums import ClassSums
 from layup.algebra.discriminant import DiscriminantClassifier
 from layup.algebra.ridge_classifier import HeldOutRidgeClassifier
@@ -34,9 +36,10 @@ ALGEBRAIC = [
     DiscriminantClassifier(),
     TruncatedClassifier(),
     DiscriminantClassifier("oas", balance=True),
+    ClassCovariancesClassifier(),
 ]
 SEARCHING = [RidgeClassifier("search"), HeldOutRidgeClassifier("search")]
-every_sums = pytest.mark.parametrize("kind", [ClassSums, GramStatistics])
+every_sums = pytest.mark.parametrize("kind", [ClassSums, GramStatistics, ClassMoments])
 every_algebraic = pytest.mark.parametrize("model", ALGEBRAIC, ids=repr)
 every_classifier = pytest.mark.parametrize("model", [*ALGEBRAIC, *SEARCHING], ids=repr)
 

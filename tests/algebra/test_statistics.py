@@ -11,6 +11,7 @@ import torch
 import oracle
 from layup import storage
 from layup.algebra import class_sums, samples, statistics
+from layup.algebra.class_moments import ClassMoments
 from layup.algebra.class_sums import ClassSums
 from layup.algebra.statistics import GramStatistics
 from layup.algebra.symmetric import Triangle
@@ -151,7 +152,7 @@ def test_memory_is_that_of_one_matrix_and_a_row_for_each_class(data: Any) -> Non
 # ---- precision
 
 
-@pytest.mark.parametrize("kind", [ClassSums, GramStatistics])
+@pytest.mark.parametrize("kind", [ClassSums, GramStatistics, ClassMoments])
 def test_sums_in_float32_stay_so_whatever_is_done_with_them(
     kind: type[ClassSums], data: Any, tmp_path: Path
 ) -> None:
@@ -315,7 +316,7 @@ def test_unusable_samples_are_refused_in_a_sentence_and_change_nothing(
 LIMITS = {"float64": (1e-60, 1e60), "float32": (1e-15, 1e7)}
 
 
-@pytest.mark.parametrize("kind", [ClassSums, GramStatistics])
+@pytest.mark.parametrize("kind", [ClassSums, GramStatistics, ClassMoments])
 @pytest.mark.parametrize("precision", LIMITS)
 def test_features_whose_squares_overflow_or_vanish_are_refused_and_change_nothing(
     precision: str, kind: type[ClassSums], monkeypatch: pytest.MonkeyPatch
@@ -385,10 +386,10 @@ def test_what_is_not_a_number_is_no_positive_matrix() -> None:
         for place in ((0, 0), (2, 0)):
             matrix = np.eye(3)
             matrix[place] = matrix[place[::-1]] = value
-            assert not statistics._is_positive(matrix, 0.0)
-    assert not statistics._is_positive(np.eye(3), np.nan)
-    assert statistics._is_positive(np.eye(3), 0.0)
-    assert not statistics._is_positive(-np.eye(3), 0.5)
+            assert not statistics.is_positive(matrix, 0.0)
+    assert not statistics.is_positive(np.eye(3), np.nan)
+    assert statistics.is_positive(np.eye(3), 0.0)
+    assert not statistics.is_positive(-np.eye(3), 0.5)
 
 
 def test_widths_that_differ_are_listed() -> None:
@@ -419,7 +420,7 @@ def test_labels_of_another_type_are_refused_and_change_nothing(data: Any) -> Non
     assert bits(sums) == before
 
 
-@pytest.mark.parametrize("kind", [ClassSums, GramStatistics])
+@pytest.mark.parametrize("kind", [ClassSums, GramStatistics, ClassMoments])
 @pytest.mark.parametrize(
     ("count", "label", "sentence"),
     [
@@ -488,7 +489,7 @@ def test_samples_of_nothing_but_zeros_can_be_learned_and_forgotten() -> None:
 # ---- files
 
 
-@pytest.mark.parametrize("kind", [ClassSums, GramStatistics])
+@pytest.mark.parametrize("kind", [ClassSums, GramStatistics, ClassMoments])
 @pytest.mark.parametrize("labels", [["b", "ñ 犬", "a"], [3, -1, 2], [0.1, -0.0, 1e300], [True, False, True]])
 def test_a_file_gives_back_every_bit(kind: type[ClassSums], labels: list[Any], tmp_path: Path) -> None:
     sums = kind({"shallow": 2, "deep": 3})
@@ -756,7 +757,7 @@ def test_no_classes_have_no_g() -> None:
 # ---- classes that change their name, or go
 
 
-@pytest.mark.parametrize("kind", [ClassSums, GramStatistics])
+@pytest.mark.parametrize("kind", [ClassSums, GramStatistics, ClassMoments])
 @pytest.mark.parametrize("verb", ["renamed", "without_class"])
 def test_a_class_that_is_not_there_is_guessed(kind: type[ClassSums], verb: str) -> None:
     sums = kind(2)

@@ -93,6 +93,8 @@ OTHERWISE = [
     method_from("nmc", {"metric": "euclidean"}),
     method_from("ranpac", {"width": 64, "lam": "gcv"}),
     method_from("ranpac", {"width": 64, "lam": 100.0, "precision": "float32"}),
+    method_from("randumb", {"width": 0, "balance": False}),
+    method_from("fecam", {"power": 0.5, "gamma1": 10.0, "gamma2": 10.0}),
 ]
 """With options whose arithmetic is another one."""
 otherwise = pytest.mark.parametrize("method", OTHERWISE, ids=repr)

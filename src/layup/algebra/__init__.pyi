@@ -12,6 +12,8 @@ from .calibration import (
     plausibility as plausibility,
     softmax as softmax,
 )
+from .class_covariances import ClassCovariancesClassifier as ClassCovariancesClassifier
+from .class_moments import ClassMoments as ClassMoments
 from .class_roots import ROOTS as ROOTS, ClassRoots as ClassRoots, root_values as root_values
 from .class_sums import HEADER as HEADER, SOUND as SOUND, ClassSums as ClassSums
 from .classifier import SumsClassifier as SumsClassifier

@@ -130,6 +130,11 @@ class ClassSums:
         return np.asarray(self.prototypes / self.counts[:, None])
 
     @property
+    def values_per_class(self) -> int:
+        """How many values each class takes."""
+        return self.dim
+
+    @property
     def total(self) -> int:
         """How many samples the sums hold, N."""
         return int(self.counts.sum())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from layup.algebra.class_moments import ClassMoments
 from layup.algebra.class_sums import ClassSums
 from layup.algebra.samples import CHUNK
 from layup.algebra.statistics import GramStatistics
@@ -60,6 +61,8 @@ def forecast_solving(sums: ClassSums, width: int, classes: int) -> Forecast:
     >>> print(forecast_solving(GramStatistics(4608), 4608, classes=100))
     about 1.0 GB (solving 1.0 GB)
     """
+    if isinstance(sums, ClassMoments):  # a root of each class, and what is held to find one
+        return Forecast({"class covariances": _size(sums) * width**2 * (classes + SOLVING)})
     if not isinstance(sums, GramStatistics):
         return Forecast({"class means": 2 * _size(sums) * sums.dim * classes})
     return Forecast({"solving": _size(sums) * width * (SOLVING * width + classes)})
@@ -71,7 +74,7 @@ def forecast_reverting(sums: ClassSums, classes: int) -> Forecast:
     >>> print(forecast_reverting(GramStatistics(4608), classes=100))
     about 861.4 MB (G without them 174.6 MB, checking it 679.5 MB)
     """
-    own = {"class sums": 2 * _size(sums) * sums.dim * classes}
+    own = {"class sums": 2 * _size(sums) * sums.values_per_class * classes}
     if not isinstance(sums, GramStatistics):
         return Forecast(own)
     triangle = Triangle.nbytes_of(sums.dim, sums.precision)
@@ -85,7 +88,7 @@ def forecast_merging(sums: ClassSums, classes: int, base: bool) -> Forecast:
     >>> print(forecast_merging(GramStatistics(4608), classes=100, base=False))
     about 182.0 MB (class sums 7.4 MB, G 174.6 MB)
     """
-    own = {"class sums": 2 * _size(sums) * sums.dim * classes}
+    own = {"class sums": 2 * _size(sums) * sums.values_per_class * classes}
     if isinstance(sums, GramStatistics):
         own["G"] = 2 * Triangle.nbytes_of(sums.dim, sums.precision)
     return Forecast({**own, **forecast_reverting(sums, classes).parts} if base else own)
@@ -96,10 +99,11 @@ def _size(sums: ClassSums) -> int:
     return np.dtype(sums.precision).itemsize
 
 
-def forecast_class_sums(dim: int, classes: int, samples: int) -> Forecast:
-    """What it takes to learn a batch where only sums of classes are kept.
+def forecast_class_sums(dim: int, classes: int, samples: int, values: int | None = None) -> Forecast:
+    """What it takes to learn a batch where only sums of classes are kept, each of d values by default.
 
     >>> print(forecast_class_sums(768, classes=100, samples=5000))
     about 13.8 MB (class sums 1.2 MB, adding 12.6 MB)
     """
-    return Forecast({"class sums": 16 * dim * classes, "adding": 16 * dim * min(samples, CHUNK)})
+    kept = dim if values is None else values
+    return Forecast({"class sums": 16 * kept * classes, "adding": 16 * dim * min(samples, CHUNK)})

@@ -7,6 +7,7 @@ from typing import Any
 
 from layup.algebra.auto import AutoClassifier
 from layup.algebra.blocks import AverageClassifier, DepthsClassifier, LayersClassifier
+from layup.algebra.class_covariances import ClassCovariancesClassifier
 from layup.algebra.class_sums import ClassSums
 from layup.algebra.classifier import SumsClassifier
 from layup.algebra.discriminant import DiscriminantClassifier
@@ -26,6 +27,7 @@ CLASSIFIERS: dict[str, type[SumsClassifier]] = {
         NearestMeanClassifier,
         DiscriminantClassifier,
         TruncatedClassifier,
+        ClassCovariancesClassifier,
     )
 }
 

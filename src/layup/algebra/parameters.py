@@ -14,6 +14,7 @@ from math import inf
 from numbers import Real
 from typing import TypedDict
 
+from layup.algebra.class_moments import ClassMoments
 from layup.algebra.class_sums import ClassSums
 from layup.algebra.samples import PRECISIONS
 from layup.algebra.statistics import GramStatistics
@@ -74,6 +75,7 @@ KINDS = {
     "nearest mean": Kind({"metric": one_of(*METRICS)}, {}, ClassSums),
     "truncated": Kind({"truncate": SHARE}, {}),
     "discriminant": Kind({"lam": one_of(*SHRINKAGES) | AMOUNT, "balance": TRUTH}, {}),
+    "class covariances": Kind({"gamma1": STRENGTH, "gamma2": AMOUNT}, {}, ClassMoments),
 }
 
 
@@ -86,7 +88,7 @@ def require_rule(lam: float | str) -> None:
         require_number(lam, "a number ≥ 0, 'search' or 'gcv'")
 
 
-def require_number(lam: float, allowed: str = "a number ≥ 0") -> None:
+def require_number(lam: float, allowed: str = "a number ≥ 0", name: str = "λ") -> None:
     """Refuse what is not a λ; `allowed` says what is."""
     if not (isinstance(lam, Real) and 0 <= lam < inf):
-        raise InputError(f"λ = {lam} cannot be used: give {allowed}.")
+        raise InputError(f"{name} = {lam} cannot be used: give {allowed}.")

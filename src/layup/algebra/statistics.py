@@ -208,7 +208,7 @@ class GramStatistics(ClassSums):
     def _could_be_of_samples(self, slack: float) -> bool:
         """Whether S_W has no eigenvalue below −slack. Made below its diagonal only, in half the time."""
         roots = self.prototypes / np.sqrt(self.counts)[:, None]
-        return _is_positive(self._flushed().plus_rows(roots, sign=-1).lower(), slack)
+        return is_positive(self._flushed().plus_rows(roots, sign=-1).lower(), slack)
 
     @classmethod
     def _shapes(cls, classes: int, dim: int) -> dict[str, tuple[int, ...]]:
@@ -280,7 +280,7 @@ class GramStatistics(ClassSums):
         return np.concatenate([np.zeros((0, self.dim), self.precision), *(x for x, _ in self._held.pending)])
 
 
-def _is_positive(matrix: Floats, slack: float) -> bool:
+def is_positive(matrix: Floats, slack: float) -> bool:
     """Whether a symmetric matrix, of which only the lower half is read, has no eigenvalue below −slack.
 
     Overwrites it. Costs one Cholesky.

@@ -52,16 +52,16 @@ class Triangle:
         >>> Triangle.from_packed(np.array([1.0, 2.0, 3.0]), 2).dense().tolist()
         [[1.0, 2.0], [2.0, 3.0]]
         """
-        if packed.shape != (_size(dim),):
+        if packed.shape != (triangle_size(dim),):
             raise InputError(
                 f"Values of shape {packed.shape} are not a triangle of a {dim} × {dim} matrix, "
-                f"which has {_size(dim)} values."
+                f"which has {triangle_size(dim)} values."
             )
         panels = []
         for start, stop in _panels(dim):
             panel = np.empty((stop - start, stop), packed.dtype)
             for i, row in enumerate(panel, start):
-                row[: i + 1] = packed[_size(i) : _size(i + 1)]
+                row[: i + 1] = packed[triangle_size(i) : triangle_size(i + 1)]
             panels.append(_mirrored(panel))
         return cls(tuple(panels))
 
@@ -145,10 +145,10 @@ class Triangle:
 
     def packed(self) -> NDArray[Any]:
         """The lower triangle in d(d+1)/2 values, row by row, as files have it."""
-        packed = np.empty(_size(self.dim), self._panels[0].dtype)
+        packed = np.empty(triangle_size(self.dim), self._panels[0].dtype)
         for (start, _), panel in zip(_panels(self.dim), self._panels, strict=True):
             for i, row in enumerate(panel, start):
-                packed[_size(i) : _size(i + 1)] = row[: i + 1]
+                packed[triangle_size(i) : triangle_size(i + 1)] = row[: i + 1]
         return packed
 
     def _block(self, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[Any]:
@@ -176,6 +176,6 @@ def _mirrored(panel: NDArray[Any]) -> NDArray[Any]:
     return panel
 
 
-def _size(dim: int) -> int:
+def triangle_size(dim: int) -> int:
     """How many values a triangle has."""
     return dim * (dim + 1) // 2

@@ -67,6 +67,15 @@ RECIPES: dict[str, dict[str, Recipe]] = {
     # GACL's scripts/gacl.sh, with a DeiT-S. ACIL's own runs are those of small networks trained from scratch.
     "acil": {"cifar100": GACL, "imagenet-r": GACL},
     "ds-al": {"cifar100": Recipe({"compensation": 0.6}, network="ResNet-32")},
+    # Its published runs of pre-trained networks have no random features (scripts/runall.sh).
+    "randumb": dict.fromkeys(
+        ("cifar100", "imagenet-r", "imagenet-a", "cub200", "omnibenchmark", "vtab", "cars196"),
+        Recipe({"width": 0}, network=f"{IN21K}, {IN1K}"),
+    ),
+    "fecam": {
+        "cifar100": Recipe({"gamma1": 1.0, "gamma2": 0.0}, network=IN21K),
+        "imagenet-r": Recipe({"gamma1": 10.0, "gamma2": 10.0}, network=IN21K),
+    },
     "l2p": {
         "cifar100": Recipe({"epochs": 5, "learning_rate": 0.001875, "batch_size": 16}, network=IN21K),
         # In PILOT, with its rate of 0.03 · batch size / 256.

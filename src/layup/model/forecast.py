@@ -38,7 +38,8 @@ def forecast_batch(
         return Forecast({**other.parts, **taken})
 
     if not isinstance(sums, GramStatistics):
-        return with_roots(forecast_class_sums(sums.dim, classes, images), sums.dim)
+        plain = forecast_class_sums(sums.dim, classes, images, sums.values_per_class)
+        return with_roots(plain, sums.dim)
     widths = list(sums.layers.values())
 
     def of(

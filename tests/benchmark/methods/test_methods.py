@@ -43,12 +43,13 @@ CLOSED_FORM = [
     "loranpac",
     "randumb",
     "klda",
+    "fecam",
 ]
 WITH_LAMBDA = ("layup", "ridge", "layup-average", "ranpac", "ranpac+layup", "adam+layup", "acil", "f-oal")
 WITH_LAYERS = ("layup", "layup-auto", "layup-average", "laynmc", "ranpac+layup", "adam+layup")
 WITH_PRECISION = WITH_LAMBDA
 PROJECTED = ("ranpac", "ranpac+layup", "acil", "f-oal", "loranpac")
-WITHOUT_LAMBDA = ("nmc", "laynmc", "adam", "loranpac", "randumb")
+WITHOUT_LAMBDA = ("nmc", "laynmc", "adam", "loranpac", "randumb", "fecam")
 
 SESSION = FirstSession("ssf", epochs=1)
 
@@ -131,6 +132,7 @@ def test_all_methods_are_registered_under_their_names():
         ("fsa+lda", {"k": 9}, r"It takes lam\."),
         ("gacl", {"gamma": 9}, r"The method 'acil' has no option 'gamma'\. It takes width, lam, precision\."),
         ("f-oal", {"k": 9}, r"It takes width, lam, precision\."),
+        ("fecam", {"k": 9}, r"It takes power, gamma1, gamma2\."),
         *((name, {"k": 9}, r"It takes width, gamma, lam, balance\.") for name in ("randumb", "klda")),
     ],
 )
@@ -169,6 +171,8 @@ def test_an_impossible_lambda_is_refused_before_anything_is_read(setup, setup_fo
         *((n, {"width": 0}, "width = 0 is impossible") for n in PROJECTED),
         *(("loranpac", {"truncate": share}, "truncate = .*, such as 0.25") for share in (-0.1, 1.0, "few")),
         *((n, {"width": -1}, "width = -1 is impossible") for n in ("randumb", "klda")),
+        ("fecam", {"power": 0}, "power = 0 is impossible"),
+        ("fecam", {"gamma2": 2.0}, r"gamma2 = 2\.0 cannot be used"),
         *((n, {"gamma": 0}, "gamma = 0 is impossible") for n in ("randumb", "klda")),
     ],
 )
@@ -363,12 +367,13 @@ def test_what_is_kept_is_what_the_docstring_says(name, setup, setup_for, nano):
     method = small(name)
     learner = learned(method, setup_for(method), FIRST, SECOND)
     widths = {
-        **dict.fromkeys(("nmc", "ridge", "fsa+lda"), 128),
+        **dict.fromkeys(("nmc", "ridge", "fsa+lda", "fecam"), 128),
         **dict.fromkeys((*PROJECTED, "randumb", "klda"), 64),
     }
     width = {"adam+layup": 512, **widths}.get(name, 256)
     triangle = (width**2 + width * min(width, BLOCK)) // 2
     square = 0 if name in ("nmc", "laynmc", "adam") else triangle
+    square = 3 * width * (width + 1) // 2 if name == "fecam" else square
     tuned = 4 * learner.model.backbone_.tuned_values if method.adapts else 0
     assert learner.reports()[""].state_bytes == 8 * (square + 3 * width + 3) + tuned
     if name in WITH_PRECISION:
@@ -624,7 +629,27 @@ def test_discriminants_of_fourier_features_are_those_of_distances_from_means(set
         assert learner.predict(TEST)[""] == best(expected)
 
 
-@pytest.mark.parametrize("name", ["randumb", "klda"])
+@pytest.mark.parametrize("options", [{}, {"power": 0.5, "gamma1": 3.0, "gamma2": 1.0}])
+def test_fecam_is_the_nearest_mean_by_the_correlations_of_each_class(setup, nano, features, options):
+    learner = learned(method_from("fecam", options), setup, FIRST, SECOND)
+    power, on, off = {"power": 1.0, "gamma1": 1.0, "gamma2": 0.0, **options}.values()
+    u, test = (rows(nano, [EMBEDDING], images, features) for images in (IMAGES, TEST))
+    u, test = (np.sign(each) * np.abs(each) ** power for each in (u, test))
+    u, test = (each / np.linalg.norm(each, axis=1)[:, None] for each in (u, test))
+    expected = []
+    for label in sorted(set(Y)):
+        own = u[label == Y]
+        covariance = np.cov(own.T)
+        mean_off = (covariance.sum() - np.trace(covariance)) / (128 * 127)
+        covariance += on * np.trace(covariance) / 128 * np.eye(128) + off * mean_off * (1 - np.eye(128))
+        correlations = covariance / np.sqrt(np.outer(np.diag(covariance), np.diag(covariance)))
+        around = test - own.mean(axis=0)
+        expected.append(-((around @ np.linalg.pinv(correlations)) * around).sum(axis=1))
+    np.testing.assert_allclose(learner.model.scores(TEST), np.transpose(expected), rtol=1e-4)
+    assert learner.predict(TEST)[""] == best(np.transpose(expected))
+
+
+@pytest.mark.parametrize("name", ["randumb", "klda", "fecam"])
 def test_what_is_made_of_sums_is_saved_merged_and_forgotten(name, setup, tmp_path):
     method = small(name)
 
@@ -642,6 +667,9 @@ def test_what_is_made_of_sums_is_saved_merged_and_forgotten(name, setup, tmp_pat
     np.testing.assert_allclose(first.scores(TEST), both.scores(TEST), rtol=1e-5)
     both.forget(*FIRST)
     np.testing.assert_allclose(both.scores(TEST), second.scores(TEST), rtol=1e-5)
+    if name == "fecam":  # it has all that there is of each class
+        assert second.forget_class("digit 2").exact
+        assert second.classes_ == ["digit 0"]
 
 
 @pytest.mark.parametrize("lam", ["search", "gcv", 1.0])

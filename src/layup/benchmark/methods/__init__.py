@@ -11,6 +11,7 @@ from layup.benchmark.methods.depths import DepthsMethod, LayersMethod
 from layup.benchmark.methods.ds_al import DSALMethod
 from layup.benchmark.methods.dualprompt import DualPromptMethod
 from layup.benchmark.methods.f_oal import FOALMethod
+from layup.benchmark.methods.fecam import FeCAMMethod
 from layup.benchmark.methods.fourier import KLDAMethod, RanDumbMethod
 from layup.benchmark.methods.fsa_lda import FSALDAMethod
 from layup.benchmark.methods.joint import JointMethod
@@ -45,6 +46,7 @@ for _method in (
     LoRanPACMethod,
     RanDumbMethod,
     KLDAMethod,
+    FeCAMMethod,
     SLCAMethod,
     SSIATMethod,
     L2PMethod,
