@@ -261,7 +261,7 @@ def contrast(
     for name in names:
         own, counts = np.unique(points[belongs == name], return_counts=True)
         images = counts.sum() * len(names)
-        value += float(counts @ own) / images
+        value += float(counts @ own / images)
         drawn += rng.multinomial(counts.sum(), counts / counts.sum(), size=draws) @ own / images
     low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
     return Interval(value, float(low), float(high), float(drawn.std()))

@@ -129,7 +129,7 @@ class ReproductionConfig:
 
 
 NARROW = {name: {"width": 2000} for name in ("ranpac", "ranpac+layup")}
-"""RanPAC in miniature: a solve of its 10,000 random projections takes longer than all else of a quick run."""
+"""RanPAC in miniature: with its 10,000 random projections, every task of every run takes some 20 seconds."""
 SAMPLES = {"cil": (20, 30), "dil": (20, 10)}
 """Classes, and images of each (in each domain), of a quick reproduction."""
 BUILT_IN = (Column("digits", "digits", "cil"), Column("digits-styles", "digits-styles", "dil"))
