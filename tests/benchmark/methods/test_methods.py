@@ -209,7 +209,7 @@ def test_open_choices_are_made_before_the_run_so_that_its_record_has_them(setup_
     assert resolved("adam", "cil") == {}
     assert resolved("fsa+lda", "ocl") == {"lam": 1.0}
     for setting in ("cil", "ocl"):
-        assert resolved("acil", setting) == {"width": 8192, "lam": 0.1, "precision": "float64"}
+        assert resolved("acil", setting) == {"width": 5000, "lam": 100.0, "precision": "float64"}
         assert resolved("f-oal", setting) == {"width": 1000, "lam": 1.0, "precision": "float64"}
     fourier = {"gamma": 0.1, "balance": True}
     assert resolved("randumb", "ocl") == {"width": 10_000, "lam": "oas", **fourier}

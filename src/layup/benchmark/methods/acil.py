@@ -6,8 +6,8 @@ from layup.algebra import RidgeClassifier
 from layup.benchmark.methods.closed_form import closed_form
 from layup.features import Embedding, Projected
 
-WIDTH = 8192
-LAM = 0.1
+WIDTH = 5000
+LAM = 100.0
 
 ACILMethod = closed_form(
     "acil",
@@ -24,16 +24,17 @@ ACILMethod = closed_form(
     is the same method, and `gacl` another name for it. Unlike `ranpac`, λ is not searched, and the network is
     not tuned unless it is asked for.
 
-    Keeps: M²/2 + C·M values of 8 bytes (4 in float32), and one count per class, for C classes. For M = 8,192,
-    G takes 272 MB. It is a sum over samples: models merge and forget exactly. W is drawn again from the run's
+    Keeps: M²/2 + C·M values of 8 bytes (4 in float32), and one count per class, for C classes. For M = 5,000,
+    G takes 102 MB. It is a sum over samples: models merge and forget exactly. W is drawn again from the run's
     seed, and neither stored nor counted; in memory it takes another 8·d·M bytes.
     Costs: one pass through the network and d·M + M² operations per image; one solve (M³/3) before the first
     prediction after a task. On a stream, batches of a few images cost 2 M² operations per image instead.
     Needs: nothing. The network can be tuned in a first session; its authors train one from scratch on half
     of the classes (ACIL), or take a pre-trained one as it is (GACL).
 
-    width: M, how many values the projection has.
-    lam: λ, which its authors call γ: a number ≥ 0, "gcv" or "search", as for `layup`.
+    width: M, how many values the projection has; 5,000 as in the released code of GACL, whose network is
+        pre-trained. That of ACIL has 8,192, and λ = 0.1, which ruins predictions with about as many images.
+    lam: λ, which its authors call γ, 100 by default: a number ≥ 0, "gcv" or "search", as for `layup`.
     precision: "float64", as in the authors' code, or "float32", as for `layup`.
     """,
     features=lambda method, setup: Projected(Embedding(), method.width, setup.seed, drawn="uniform"),
