@@ -513,7 +513,7 @@ def test_acil_is_recursive_least_squares_on_a_random_projection(setup, nano, fea
         np.maximum(0, rows(nano, [EMBEDDING], images, features) @ matrix).astype(np.float32).astype(float)
         for images in (IMAGES, TEST)
     )
-    weights = recursive_least_squares(h, oracle.one_hot(Y)[1], 0.1, batch=5)
+    weights = recursive_least_squares(h, oracle.one_hot(Y)[1], 100.0, batch=5)
     np.testing.assert_allclose(learner.model.scores(TEST), test @ weights, atol=1e-6)
     assert learner.predict(TEST)[""] == best(test @ weights)
 
