@@ -46,17 +46,15 @@ def test_the_trial_counts_right_predictions_of_held_out_images_by_either_network
     assert not trial.kept
 
 
-@pytest.mark.parametrize(
-    ("frozen", "tuned", "kept"), [(0.5, 0.6, True), (0.6, 0.5, False), (0.5, 0.5, False)]
-)
-def test_an_adapter_is_kept_if_it_is_better(frozen, tuned, kept):
+@pytest.mark.parametrize(("frozen", "tuned", "kept"), [(0.5, 0.6, True), (0.6, 0.5, False), (0.5, 0.5, True)])
+def test_an_adapter_is_kept_unless_it_is_worse(frozen, tuned, kept):
     trial = Trial(frozen, tuned, 10)
     assert trial.kept is kept
     assert str(trial).startswith(f"The adapter was {'kept' if kept else 'dropped'}: on 10 images")
 
 
 def test_a_dropped_adapter_leaves_the_model_that_never_had_one(tmp_path):
-    session = FirstSession("auto", epochs=1, learning_rate=1e-12)  # nothing changes: it cannot be better
+    session = FirstSession("auto", epochs=1, learning_rate=30.0)  # this ruins the network
     model = LayUP(tiny(), adapter=session, lam=1.0, k=2, cache=False)
     plain = LayUP(tiny(), lam=1.0, k=2, cache=False)
     for each in (model, plain):

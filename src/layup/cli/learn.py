@@ -65,7 +65,7 @@ def learn(
         str | None,
         typer.Option(
             help="First tune the network to these photos: adaptformer, ssf, vpt, lora or full; or auto: what "
-            "suits the network, and only if photos that were held out are predicted better for it.",
+            "suits the network, unless photos that were held out are predicted worse with it.",
             rich_help_panel=TUNING,
         ),
     ] = None,

@@ -72,7 +72,7 @@ def run(
         str | None,
         typer.Option(
             help="Tune the network to the first task: adaptformer, ssf, vpt, lora, full; none; or auto: what "
-            "suits the network, if held-out images are predicted better for it. Default: the method's."
+            "suits the network, unless held-out images are predicted worse with it. Default: the method's."
         ),
     ] = None,
     preset: Annotated[

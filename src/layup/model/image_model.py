@@ -518,7 +518,7 @@ class ImageModel:
         return change.apply(self.knowledge, self.photo_features, strict=strict)
 
     def _try_adapter(self, images: Sequence[ImageSource], labels: Sequence[str]) -> None:
-        """Drop the adapter if the network is no better for it, by images that were held out."""
+        """Drop the adapter if the network is worse for it, by images that were held out."""
         assert self.session is not None
 
         def blank(backbone: Backbone) -> ImageModel:

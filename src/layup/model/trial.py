@@ -26,8 +26,8 @@ class Trial:
 
     @property
     def kept(self) -> bool:
-        """Whether the adapter is worth keeping."""
-        return self.tuned > self.frozen
+        """Whether the adapter is kept: also where accuracies are equal, as they often are with few images."""
+        return self.tuned >= self.frozen
 
     def __str__(self) -> str:
         """In a sentence.

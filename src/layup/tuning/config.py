@@ -178,7 +178,7 @@ class FirstSession(_Session):
             short side to the input size, bilinear, centre crop, values from 0 to 1), "crop224" (the same,
             but bicubic), or "crop256" (bicubic, and the short side to 256/224 of the input size).
         augmentation: of training images, a name of `AUGMENTATIONS`.
-        trial: drop the adapter if the held-out images are predicted no better with it; by default for "auto".
+        trial: drop the adapter if the held-out images are predicted worse with it; by default for "auto".
         seed: decides the initial values, the split, the order of images, and their augmentation.
     """
 
