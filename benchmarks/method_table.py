@@ -29,6 +29,7 @@ from benchmarks.choices import HERE, unpack
 from layup.backbones import Backbone
 from layup.benchmark import NO_ADAPTER, Experiment, Record, RunSpec, run
 from layup.benchmark.comparison import last_right
+from layup.benchmark.datasets import Dataset
 from layup.benchmark.methods import METHODS, method_class
 from layup.benchmark.methods.closed_form import ClosedFormMethod
 from layup.benchmark.methods.gradient import GradientMethod
@@ -37,7 +38,7 @@ from layup.benchmark.plots import INK, MARKERS, SAFE_COLOURS
 from layup.benchmark.scenarios import LentImages
 from layup.cli import console
 from layup.errors import LayupError
-from layup.features import FeatureCache
+from layup.features import FeatureCache, Reading
 from layup.formats import size_of
 from layup.tables import Table, to_markdown
 
@@ -118,10 +119,16 @@ def _loaded(name: str, weights: Path | None, input_size: int | None) -> Backbone
     return RunSpec("digits", backbone=name, weights=weights, input_size=input_size).load_backbone()
 
 
+@cache
+def _dataset(name: str) -> Dataset:
+    return RunSpec(name).load_dataset()
+
+
 def experiment_of(spec: RunSpec, folder: Path) -> Experiment:
-    """The run itself; a network is loaded once."""
+    """The run itself; networks and datasets are loaded once."""
     backbone = _loaded(spec.backbone, spec.weights, spec.input_size)
-    return spec.resolve(folder, backbone=backbone, reading={"cache": FeatureCache(HERE / "cache")})
+    reading: Reading = {"cache": FeatureCache(HERE / "cache")}
+    return spec.resolve(folder, backbone=backbone, dataset=_dataset(spec.dataset), reading=reading)
 
 
 def done(spec: RunSpec, folder: Path, only_finished: bool) -> Record | str | None:
@@ -140,7 +147,7 @@ def final(record: Record, spec: RunSpec) -> float:
     """A_T; of a record with one task, by the tasks of the others."""
     right, tasks = last_right(record)
     if len(record.tasks) == 1:
-        tasks = spec.scenario(spec.load_dataset()).test_tasks
+        tasks = spec.scenario(_dataset(spec.dataset)).test_tasks
     return average_accuracy([float(right[tasks == task].mean()) for task in np.unique(tasks)])
 
 
