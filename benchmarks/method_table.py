@@ -35,12 +35,14 @@ from layup.benchmark.methods.closed_form import ClosedFormMethod
 from layup.benchmark.methods.gradient import GradientMethod
 from layup.benchmark.metrics import average_accuracy, bootstrap, standard_error
 from layup.benchmark.plots import INK, MARKERS, SAFE_COLOURS
+from layup.benchmark.recipes import TRAINING
 from layup.benchmark.scenarios import LentImages
 from layup.cli import console
 from layup.errors import LayupError
 from layup.features import FeatureCache, Reading
 from layup.formats import size_of
 from layup.tables import Table, to_markdown
+from layup.tuning import PRESETS
 
 TINY = "vit_tiny_patch16_224.augreg_in21k_ft_in1k"
 NETWORKS: dict[str, dict[str, Any]] = {"bundled": {}, "ViT-Tiny": {"backbone": TINY}}
@@ -64,12 +66,13 @@ USUAL = {"bundled": "ssf", "ViT-Tiny": "adaptformer"}
 
 @dataclass(frozen=True)
 class Entry:
-    """A row: a method with its options, and an adapter."""
+    """A row: a method with its options, an adapter, and values of its first session."""
 
     label: str
     method: str
     options: dict[str, Any] = field(default_factory=dict)
     adapter: str = NO_ADAPTER
+    session: dict[str, Any] = field(default_factory=dict)
 
     @property
     def trains(self) -> bool:
@@ -95,6 +98,9 @@ def entries(network: str) -> list[Entry]:
     usual = USUAL[network]
     for name in ("nmc", "adam", "fsa+lda", "ranpac", "adam+layup", "ranpac+layup"):
         found.append(Entry(f"{name}, {usual}", name, {}, usual))
+    # Is a difference one of methods, or of how their networks are tuned?
+    ours = {name: PRESETS["default"][name] for name in TRAINING}
+    found += [Entry(f"{name}, {usual} as layup's", name, {}, usual, ours) for name in ("nmc", "ranpac")]
     return found
 
 
@@ -107,6 +113,7 @@ def spec_of(entry: Entry, network: str, dataset: str, seed: int, data: Path) -> 
         entry.method,
         entry.options,
         adapter=None if entry.trains else entry.adapter,
+        session=entry.session,
         seed=seed,
         tasks=facts["tasks"],
         **{**NETWORKS[network], **facts.get(network, {})},
