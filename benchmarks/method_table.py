@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -99,7 +99,8 @@ def entries(network: str) -> list[Entry]:
     for name in ("nmc", "adam", "fsa+lda", "ranpac", "adam+layup", "ranpac+layup"):
         found.append(Entry(f"{name}, {usual}", name, {}, usual))
     # Is a difference one of methods, or of how their networks are tuned?
-    ours = {name: PRESETS["default"][name] for name in TRAINING}
+    values: Mapping[str, Any] = PRESETS["default"]
+    ours = {name: values[name] for name in TRAINING}
     found += [Entry(f"{name}, {usual} as layup's", name, {}, usual, ours) for name in ("nmc", "ranpac")]
     return found
 
