@@ -31,7 +31,6 @@ from layup.benchmark import NO_ADAPTER, Experiment, Record, RunSpec, run
 from layup.benchmark.comparison import last_right
 from layup.benchmark.datasets import Dataset
 from layup.benchmark.methods import METHODS, method_class
-from layup.benchmark.methods.closed_form import ClosedFormMethod
 from layup.benchmark.methods.gradient import GradientMethod
 from layup.benchmark.metrics import average_accuracy, bootstrap, standard_error
 from layup.benchmark.plots import INK, MARKERS, SAFE_COLOURS
@@ -203,12 +202,14 @@ def seconds_per_pass(network: str, data: Path) -> tuple[float, float]:
     return min(timed(False) for _ in range(3)), min(timed(True) for _ in range(3))
 
 
-def arithmetic(entry: Entry, network: str, data: Path) -> float:
+@cache
+def arithmetic(method: str, options: tuple[tuple[str, Any], ...], network: str, data: Path) -> float:
     """Seconds of a closed-form method on the birds' cached features, with one thread: every task, learned,
     and one image predicted after each, which solves.
     """
     torch.set_num_threads(1)
-    experiment = experiment_of(spec_of(entry, network, "birds", 0, data), HERE / "costs")
+    entry = Entry(method, method, dict(options), "auto" if method_class(method).needs_session else NO_ADAPTER)
+    experiment = experiment_of(spec_of(entry, network, "birds", 0, data), HERE / "table")
     scenario = experiment.scenario
     learner = experiment.method.begin(experiment.setup)
     one = scenario.dataset.test.images[:1]
@@ -231,9 +232,10 @@ def seconds(record: Record, entry: Entry, network: str, data: Path) -> float:
         n * each for n, each in zip(passes(record, entry), seconds_per_pass(network, data), strict=True)
     )
     found *= sum(task.train for task in record.tasks)
-    closed = issubclass(method_class(entry.method), ClosedFormMethod)
+    if entry.trains:
+        return found
     # A tuned network has features of the same size: it is timed as it was before.
-    return found + (arithmetic(replace(entry, adapter=NO_ADAPTER), network, data) if closed else 0.0)
+    return found + arithmetic(entry.method, tuple(entry.options.items()), network, data)
 
 
 @dataclass(frozen=True)
