@@ -4,8 +4,9 @@
                                       [--datasets birds PACS] [--rows nmc ranpac] [--seeds 0 1 2] [--finished]
                                       [--costs] [--save docs/images/methods.png]
 
-Runs what is missing (hours; an interrupted run resumes, and the records are those of `layup run`), or with
---finished nothing, and prints a table with A_T in percent, the mean over seeds and its standard error.
+Runs what is missing in docs/methods/cells.json (hours; an interrupted run resumes, and the records are those
+of `layup run`), or with --finished nothing, and prints a table with A_T in percent, the mean over seeds and
+its standard error.
 --costs adds the seconds to learn the birds with one thread, measured side by side in one go; --save, with it,
 draws accuracy against cost. Needs the three archives and vit-tiny.safetensors in the data folder.
 
@@ -18,6 +19,7 @@ import argparse
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from benchmarks.cells import Cell, Cells
 from benchmarks.choices import HERE, unpack
 from layup.backbones import Backbone
 from layup.benchmark import NO_ADAPTER, Experiment, Record, RunSpec, run
@@ -32,7 +35,7 @@ from layup.benchmark.comparison import last_right
 from layup.benchmark.datasets import Dataset
 from layup.benchmark.methods import METHODS, method_class
 from layup.benchmark.methods.gradient import GradientMethod
-from layup.benchmark.metrics import average_accuracy, bootstrap, standard_error
+from layup.benchmark.metrics import bootstrap, standard_error
 from layup.benchmark.plots import INK, MARKERS, SAFE_COLOURS
 from layup.benchmark.recipes import TRAINING
 from layup.benchmark.scenarios import LentImages
@@ -52,6 +55,7 @@ DATASETS: dict[str, dict[str, Any]] = {
         "dataset": "folder:{}",
         "of": "cifar100-subset",
         "tasks": 10,
+        "per_class": 50,  # chosen by the seed; of 100, in half of the time
         "ViT-Tiny": SMALL,
     },
     "birds": {"dataset": "folder:{}", "of": "birds-subset", "tasks": 5, "ViT-Tiny": SMALL},
@@ -77,6 +81,11 @@ class Entry:
     def trains(self) -> bool:
         """Whether it trains on every task."""
         return issubclass(method_class(self.method), GradientMethod)
+
+    @property
+    def slow(self) -> bool:
+        """Whether testing after every task would take long, for wide projections must be solved for it."""
+        return self.trains or "width" in method_class(self.method).option_names()
 
 
 def entries(network: str) -> list[Entry]:
@@ -116,6 +125,8 @@ def spec_of(entry: Entry, network: str, dataset: str, seed: int, data: Path) -> 
         session=entry.session,
         seed=seed,
         tasks=facts["tasks"],
+        per_class=facts.get("per_class"),
+        tested_once=entry.slow,
         **{**NETWORKS[network], **facts.get(network, {})},
     )
     return spec if network == "bundled" else replace(spec, weights=data / "vit-tiny.safetensors")
@@ -138,35 +149,56 @@ def experiment_of(spec: RunSpec, folder: Path) -> Experiment:
     return spec.resolve(folder, backbone=backbone, dataset=_dataset(spec.dataset), reading=reading)
 
 
-def done(spec: RunSpec, folder: Path, only_finished: bool) -> Record | str | None:
-    """The record of a run; why it is impossible, or None if it has not been run."""
+def done(
+    entry: Entry, spec: RunSpec, place: tuple[str, str], chosen: argparse.Namespace
+) -> Cell | str | None:
+    """The cell of a run on a network and a dataset; why it is impossible, or None if it has not been run."""
     try:
-        experiment = experiment_of(spec, folder)
+        experiment = experiment_of(spec, chosen.out)
+        name = next(iter(experiment.blank.values())).name
+        known = chosen.cells.get(name)
+        if known is not None:
+            return known  # type: ignore[no-any-return]
         finished = experiment.finished()
-        if finished is None and not only_finished:
+        if finished is None:
+            if chosen.finished:
+                return None
             finished = {"": run(experiment)[0]}
     except LayupError as error:
         return str(error)
-    return None if finished is None else next(iter(finished.values()))
+    cell = measured(next(iter(finished.values())), entry, spec, place)
+    chosen.cells.add(name, cell)
+    return cell
 
 
-def final(record: Record, spec: RunSpec) -> float:
-    """A_T; of a record with one task, by the tasks of the others."""
+def measured(record: Record, entry: Entry, spec: RunSpec, place: tuple[str, str]) -> Cell:
+    """What the table shows of a record. A record with one task is tested by the tasks of the others."""
     right, tasks = last_right(record)
     if len(record.tasks) == 1:
         tasks = spec.scenario(_dataset(spec.dataset)).test_tasks
-    return average_accuracy([float(right[tasks == task].mean()) for task in np.unique(tasks)])
+    found = bootstrap(right, tasks)
+    images = sum(task.train for task in record.tasks)
+    state = record.steps[-1].state_bytes
+    return Cell(
+        entry.label,
+        *place,
+        spec.seed,
+        found.value,
+        found.standard_error,
+        *passes(record, entry),
+        images,
+        state,
+    )
 
 
-def cell(found: Sequence[tuple[Record, RunSpec]]) -> str:
+def shown(found: Sequence[Cell]) -> str:
     """The mean over seeds in percent, and its standard error; of one seed, that over test images (ᵇ)."""
     if not found:
         return "–"
-    values = [final(record, spec) for record, spec in found]
+    values = [cell.accuracy for cell in found]
     if len(values) > 1:
         return f"{100 * np.mean(values):.1f} ± {100 * standard_error(values):.1f}"
-    error = bootstrap(*last_right(found[0][0])).standard_error
-    return f"{100 * values[0]:.1f} ± {100 * error:.1f}ᵇ"
+    return f"{100 * values[0]:.1f} ± {100 * found[0].error:.1f}ᵇ"
 
 
 def passes(record: Record, entry: Entry) -> tuple[float, float]:
@@ -223,19 +255,17 @@ def arithmetic(method: str, options: tuple[tuple[str, Any], ...], network: str, 
     return taken
 
 
-def seconds(record: Record, entry: Entry, network: str, data: Path) -> float:
+def seconds(cell: Cell, entry: Entry, data: Path) -> float:
     """To learn the birds with one thread: passes, at what one takes here, and a closed form's arithmetic.
 
     What a method that trains does besides passes is not counted.
     """
-    found = sum(
-        n * each for n, each in zip(passes(record, entry), seconds_per_pass(network, data), strict=True)
-    )
-    found *= sum(task.train for task in record.tasks)
+    forward, training = seconds_per_pass(cell.network, data)
+    found = cell.images * (cell.forward * forward + cell.training * training)
     if entry.trains:
         return found
     # A tuned network has features of the same size: it is timed as it was before.
-    return found + arithmetic(entry.method, tuple(entry.options.items()), network, data)
+    return found + arithmetic(entry.method, tuple(entry.options.items()), cell.network, data)
 
 
 @dataclass(frozen=True)
@@ -254,28 +284,25 @@ class Line:
 
 def line(entry: Entry, network: str, chosen: argparse.Namespace) -> Line | None:
     """The row of a method; None if it was not chosen, cannot be run, or has not been run."""
-    if chosen.rows and not {entry.method, entry.label} & set(chosen.rows):
+    if chosen.rows and not any(fnmatch(entry.label, pattern) for pattern in chosen.rows):
         return None
     cells, means, last = [], [], None
     for dataset in chosen.datasets:
-        # Methods that train take long: one order of classes.
-        seeds = chosen.seeds[:1] if entry.trains else chosen.seeds
-        specs = [spec_of(entry, network, dataset, seed, chosen.data) for seed in seeds]
-        results = [(done(spec, chosen.out, chosen.finished), spec) for spec in specs]
-        found = [(record, spec) for record, spec in results if isinstance(record, Record)]
-        why = next((each for each, _ in results if isinstance(each, str)), None)
-        cells.append(cell(found))
+        specs = [spec_of(entry, network, dataset, seed, chosen.data) for seed in chosen.seeds]
+        results = [done(entry, spec, (network, dataset), chosen) for spec in specs]
+        found = [each for each in results if isinstance(each, Cell)]
+        why = next((each for each in results if isinstance(each, str)), None)
+        cells.append(shown(found))
         console.remark(f"{network}, {dataset}, {entry.label}: {why or cells[-1]}")
-        means += [np.mean([final(*each) for each in found])] if found else []
+        means += [np.mean([cell.accuracy for cell in found])] if found else []
         if found and (last is None or dataset == "birds"):
-            last = found[-1][0]
+            last = found[-1]
     if last is None:
         return None
-    forward, training = passes(last, entry)
-    costs = [float(last.steps[-1].state_bytes)]
-    cost = [f"{forward:.3g}", f"{training:.3g}" if training else "", size_of(last.steps[-1].state_bytes)]
+    costs = [float(last.state_bytes)]
+    cost = [f"{last.forward:.3g}", f"{last.training:.3g}" if last.training else "", size_of(last.state_bytes)]
     if chosen.costs:
-        costs.append(seconds(last, entry, network, chosen.data))
+        costs.append(seconds(last, entry, chosen.data))
         cost.append(f"{costs[-1]:,.0f}")
     whole = len(means) == len(chosen.datasets)
     return Line(entry, [entry.label, *cells, *cost], 100 * float(np.mean(means)) if whole else None, costs)
@@ -311,11 +338,12 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=HERE / "table")
     parser.add_argument("--networks", nargs="+", choices=NETWORKS, default=list(NETWORKS))
     parser.add_argument("--datasets", nargs="+", choices=DATASETS, default=list(DATASETS))
-    parser.add_argument("--rows", nargs="+", help="only these rows, by method or label")
+    parser.add_argument("--rows", nargs="+", help="only these rows, such as nmc or 'layup, *'")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--finished", action="store_true")
     parser.add_argument("--costs", action="store_true")
     parser.add_argument("--save", type=Path, help="with --costs: draw accuracy against cost")
+    parser.add_argument("--cells", type=Cells, default="docs/methods/cells.json", help="what was measured")
     chosen = parser.parse_args()
     for network in chosen.networks:
         console.say(f"{network}:")

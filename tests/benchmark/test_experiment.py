@@ -596,6 +596,7 @@ DECIDES = {
     "not uneven": {"scenario": lambda: cut(tasks=3)},
     "shuffled": {"scenario": lambda: cut(shuffled=False)},
     "per class": {"scenario": lambda: cut(per_class=4)},
+    "tested once": {"scenario": lambda: replace(cut(), tested_once=True)},
     "fewer per class": {"scenario": lambda: cut(per_class=3)},
     "training images": {"scenario": lambda: cut(few_digits(train=4))},
     "test images": {"scenario": lambda: cut(few_digits(test=1))},
@@ -691,6 +692,22 @@ def test_a_stream_ends_where_learning_at_once_ends(make):
     offline = only(make(lam=1.0))
     assert stream.predictions == offline.predictions
     assert stream.matrix == pytest.approx(offline.matrix, nan_ok=True)
+
+
+def test_a_run_that_is_tested_once_ends_as_one_that_is_tested_after_every_task(make, monkeypatch):
+    asked = []
+    original = ModelLearner.predict
+    monkeypatch.setattr(
+        ModelLearner, "predict", lambda self, images: asked.append(len(images)) or original(self, images)
+    )
+    whole = only(make())
+    asked.clear()
+    once = only(make(scenario=replace(cut(), tested_once=True)))
+    assert asked == [len(once.truth)]
+    assert once.predictions == whole.predictions
+    assert once.summary["average_accuracy"] == whole.summary["average_accuracy"]
+    assert np.isnan(np.array(once.matrix)[:-1]).all()
+    assert [step.chosen for step in once.steps] == [step.chosen for step in whole.steps]
 
 
 # Passes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections import Counter
+from dataclasses import replace
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
@@ -219,6 +220,15 @@ def test_what_is_asked_are_the_tests_of_all_tasks_so_far_in_the_order_of_the_dat
         assert scenario.tested(task).tolist() == expected
     for index, task in enumerate(scenario.test_tasks):
         assert dataset.test.labels[index] in scenario.tasks[task].classes
+
+
+@pytest.mark.parametrize("setting", [class_incremental, domain_incremental])
+def test_a_scenario_that_is_tested_once_is_so_after_the_last_task(setting: Any) -> None:
+    whole = setting(made(4, 2, 2, STYLES if setting is domain_incremental else (), tasks=2))
+    once = replace(whole, tested_once=True)
+    *earlier, last = (once.tested(task).tolist() for task in range(len(whole.tasks)))
+    assert not any(earlier)
+    assert last == whole.tested(len(whole.tasks) - 1).tolist() != []
 
 
 # Fewer images

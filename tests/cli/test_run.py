@@ -111,6 +111,15 @@ def test_a_run_shows_a_line_for_each_task_and_leaves_a_record(quick, here, own_c
     assert "would need 28." in result.out
 
 
+def test_a_run_that_is_tested_once_shows_no_accuracy_before_the_last_task(quick, here):
+    result = quick(*PHOTOS, "--tested-once")
+    rows = re.findall(r"│ (\d) +│ \d+ +│ ([\d.]*) +│ ([\d.-]*) +│", result.out)
+    found = the_record(here / "results").summary["average_accuracy"]
+    assert rows == [("1", "", ""), ("2", f"{found:.3f}", "")]
+    assert f"average accuracy {found:.3f}" in result.out
+    assert result.err == ""
+
+
 def test_a_record_names_its_engine(quick, here, refused):
     quick(*PHOTOS, "--out", "usual")
     quick(*PHOTOS, "--out", "other", "--engine", "folded")

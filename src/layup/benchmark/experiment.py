@@ -34,6 +34,7 @@ from layup.benchmark.results import Record, Step, TaskFacts
 from layup.benchmark.scenarios import Indices, LentImages, Scenario
 from layup.errors import DamagedFileError, InputError, LayupError, StorageError
 from layup.features import Reading
+from layup.images import ImageSource
 from layup.memory import Forecast, require
 from layup.tuning import FirstSession
 
@@ -84,9 +85,7 @@ def run_tasks(
             learner.learn(batch.images, batch.labels)
         learned = time.perf_counter()
         tested = scenario.tested(task)
-        images = LentImages([scenario.dataset.test.images[index] for index in tested], "This test")
-        predictions = learner.predict(images)
-        images.revoke()
+        predictions = _predicted(learner, [scenario.dataset.test.images[index] for index in tested])
         predicted = time.perf_counter()
         steps = {
             name: Step(
@@ -103,6 +102,16 @@ def run_tasks(
             for name, report in learner.reports().items()
         }
         yield TaskDone(task, tested, predictions, steps)
+
+
+def _predicted(learner: Learner, images: list[ImageSource]) -> dict[str, list[str]]:
+    """The predictions of test images, which are revoked afterwards; if there are none, nothing is solved."""
+    if not images:
+        return {name: [] for name in learner.reports()}
+    lent = LentImages(images, "This test")
+    predictions = learner.predict(lent)
+    lent.revoke()
+    return predictions
 
 
 def accuracies(
@@ -190,6 +199,7 @@ class Experiment:
             **({} if self.method.joint else {"tasks": len(scenario.tasks)}),
             **scenario.cut,
             "batch": scenario.batch,
+            **({"tested_once": True} if scenario.tested_once else {}),
             "seed": scenario.seed,
             "backbone": {
                 "name": self.backbone.name,

@@ -57,6 +57,7 @@ class RunSpec:
         tasks, first, uneven, shuffled, batch, per_class: see `class_incremental` and `online`.
         order: of domains: their names, or "shuffled" by the seed.
         sample: only so many classes, and images of each, for training and for testing.
+        tested_once: test after the last task only: A_T needs no more, and some methods take long to solve.
         held_out: predict this share of the training images, which is not learned, and no test images.
         split_seed: of the split of a folder that has no folders for training and testing.
         data: the folder of all datasets.
@@ -83,6 +84,7 @@ class RunSpec:
     per_class: int | None = None
     order: Sequence[str] | str | None = None
     sample: tuple[int, int] | None = None
+    tested_once: bool = False
     held_out: float | None = None
     split_seed: int = 0
     data: str | Path | None = None
@@ -187,7 +189,7 @@ class RunSpec:
         setting = self.setting or usual_setting(dataset)
         if self.preset == "official" and setting != "dil" and self.shuffled is None:
             choices["shuffled"] = True  # the authors' code always shuffles classes, VTAB's too
-        return scenario_of(dataset, setting, self.seed, **choices)
+        return replace(scenario_of(dataset, setting, self.seed, **choices), tested_once=self.tested_once)
 
     def first_session(self, setting: str) -> FirstSession | None:
         """How the network is tuned to the first task in this setting, if at all."""

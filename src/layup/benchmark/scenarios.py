@@ -105,6 +105,7 @@ class Scenario:
 
     seed, cut: what decided the tasks: the seed, and all other choices by name.
     batch: how many images a learner gets at a time; None for a whole task.
+    tested_once: after the last task only. Then A_T is known, but not how it came about.
     """
 
     setting: str
@@ -114,6 +115,7 @@ class Scenario:
     seed: int
     cut: Mapping[str, Any]
     batch: int | None = None
+    tested_once: bool = False
 
     def __post_init__(self) -> None:
         if untested := [task.name for task in self.tasks if not len(task.test)]:
@@ -141,8 +143,11 @@ class Scenario:
     def tested(self, task: int) -> Indices:
         """The indices of the test images that are predicted after a task, in the dataset's order.
 
-        Those of all tasks so far; in the setting "dil", those of all domains.
+        Those of all tasks so far; in the setting "dil", those of all domains. None before the last task of a
+        scenario that is `tested_once`.
         """
+        if self.tested_once and task < len(self.tasks) - 1:
+            return np.empty(0, np.int64)
         last = len(self.tasks) if self.setting == "dil" else task + 1
         return np.sort(np.concatenate([each.test for each in self.tasks[:last]]))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -129,6 +130,13 @@ def run(
             help="Use fewer images: 20x30 is 20 classes, each with at most 30 training and 30 test images."
         ),
     ] = None,
+    tested_once: Annotated[
+        bool,
+        typer.Option(
+            "--tested-once",
+            help="Test after the last task only: faster for methods that take long to solve, such as ranpac.",
+        ),
+    ] = False,
     held_out: Annotated[
         float | None,
         typer.Option(
@@ -193,6 +201,7 @@ def run(
         per_class=per_class,
         order=order if order in (None, "shuffled") else [name.strip() for name in order.split(",")],
         sample=None if sample is None else _sizes(sample),
+        tested_once=tested_once,
         held_out=held_out,
         split_seed=split_seed,
         data=data,
@@ -266,12 +275,21 @@ def _row(records: Mapping[str, Record], task: int) -> list[str]:
     first = next(iter(records.values()))
     step = first.steps[task]
     row = [first.tasks[task].name, f"{first.tasks[task].train:,}"]
-    row += [f"{average_accuracy_curve(record.matrix)[task]:.3f}" for record in records.values()]
+    row += [_number(average_accuracy_curve(record.matrix)[task]) for record in records.values()]
     if len(records) == 1:
         forgotten = forgetting_curve(first.matrix)[task]
         lam = step.chosen.get("lambda")
-        row += ["" if task == 0 else f"{forgotten:.3f}", "" if lam is None else f"{lam:.3g}"]
+        row += [_number(forgotten), "" if lam is None else f"{lam:.3g}"]
     return [*row, f"{step.learn_seconds:.1f}", f"{step.predict_seconds:.1f}", f"{step.forward_passes:,}"]
+
+
+def _number(value: float) -> str:
+    """With three digits; nothing for what was not tested.
+
+    >>> _number(0.5), _number(math.nan)
+    ('0.500', '')
+    """
+    return "" if math.isnan(value) else f"{value:.3f}"
 
 
 def _sizes(text: str) -> tuple[int, int]:
