@@ -90,6 +90,7 @@ WIN, LOSE = rivals(0.9), rivals(0.9, ranpac=0.95)
         (6, lambda c, s: (0.9 if s.per_class else 0.6) if s.depth == 6 else 0.5, HOLDS),
         (6, lambda c, s: (0.7 if s.per_class else 0.9) if s.depth == 6 else 0.4, MIXED),
         (6, lambda c, s: 0.5 if s.depth == 6 else 0.9, FAILS),
+        (6, lambda c, s: (0.895 if s.per_class else 0.91) if s.depth == 6 else 0.5, MIXED),  # it shrinks
         (7, depths(k1=0.5, k6=0.9, k12=0.95), HOLDS),
         (7, depths(k1=0.4, k6=0.6, k12=0.9), FAILS),
         (7, on_one(depths(k1=0.5, k6=0.9, k12=0.95), depths(k1=0.4, k6=0.6, k12=0.9)), MIXED),
@@ -131,6 +132,7 @@ def test_equal_scores_decide_nothing(runner, number):
     [
         (3, shared(averaged=0.5, last=0.5)),
         (4, adapters(adaptformer=0.9, ssf=0.88, vpt=0.88)),
+        (6, lambda c, s: (0.7 if s.per_class else 0.71) if s.depth == 6 else 0.5),
         (9, streams(layup=0.69, ranpac=0.68)),
         (11, rivals(0.72, best=0.7)),
     ],

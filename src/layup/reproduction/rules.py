@@ -145,27 +145,38 @@ def _over_other_adapters(results: Results, pairing: Pairing, setting: str) -> li
 
 
 def low_data(results: Results, pairs: Sequence[Pair]) -> Judgement:
-    """With few images half of the differences or more are gains beyond their intervals, none is a loss, and
-    half or more are as large as with all images.
+    """With few images half of the differences or more are gains beyond their intervals, and none is a loss;
+    and in half of these gains or more, the whole interval of what they have over those with all images is
+    above −1 point.
+
+    An interval that reaches below that shows nothing, and one that is wholly below zero shows that the gain
+    shrinks.
     """
     found = gains(results, pairs)
     few = [each for each in found if each.pair.spec.per_class is not None and _cut(results, each)]
-    full = {(each.pairing, each.pair.over.method): each for each in found if each.pair.spec.per_class is None}
     if not few:
         return Judgement(NOT_RUN)
-    grown = sum(
-        each.value >= other.value
-        for each in few
-        if (other := full.get((each.pairing, each.pair.over.method)))
-    )
-    above, below = sum(each.above for each in few), sum(each.below for each in few)
-    strong = 2 * above >= len(few) and not below and 2 * grown >= len(few)
-    said = (
-        f"With {LOW[0]} and {LOW[1]} images per class, of {len(few)}, gains beyond their intervals: {above}, "
-        f"losses: {below}; as large as with all images or larger: {grown}."
-    )
-    verdict = HOLDS if strong else MIXED if above else FAILS if below else OPEN
-    return Judgement(verdict, [said], found)
+    grown = [change for each in few if each.above and (change := _over_all_images(results, each))]
+    kept = sum((each.found.low or 0.0) > -CLOSE for each in grown)
+    lost = sum(each.below for each in grown)
+    said = [
+        f"With {LOW[0]} and {LOW[1]} images per class: {tally(few, len(few))}",
+        f"Against the gain with all images: not smaller by a point in {kept} of {len(grown)}, and smaller, "
+        f"beyond the interval, in {lost}.",
+    ]
+    verdict = mostly(few, len(few))
+    if grown:
+        verdict = all_of(verdict, reached(kept, lost, len(grown), HALF))
+    return Judgement(verdict, said, [*found, *grown])
+
+
+def _over_all_images(results: Results, gain: Gain) -> Gain | None:
+    """A gain with few images over the same one with all."""
+    ours, theirs = gain.pair.spec, gain.pair.over
+    weights = {ours: 1.0, theirs: -1.0}
+    weights |= {replace(ours, per_class=None): -1.0, replace(theirs, per_class=None): 1.0}
+    what = replace(gain.pair, what=f"{gain.pair.what}, over that with all")
+    return _contrast(results, gain.pairing, what, weights)
 
 
 def saturation(results: Results, pairs: Sequence[Pair]) -> Judgement:
