@@ -15,7 +15,7 @@ from layup.backbones import load_backbone
 from layup.benchmark import class_incremental, metrics
 from layup.benchmark.experiment import Experiment
 from layup.errors import InputError
-from layup.reproduction import analysis, complexity
+from layup.reproduction import analysis, complexity, estimate
 from layup.reproduction.config import (
     BUILT_IN,
     CIL,
@@ -596,6 +596,13 @@ def test_a_forecast_counts_what_is_shared_once(runner):
     assert (both.passes, both.training) == (0, 0)
     assert (trained.passes, trained.training) == (6 * (1 + 2 + 3 + 4), 24)
     assert all(each.seconds > 0 for each in (plain, adapted, trained))
+
+
+def test_a_forecast_times_each_network_once(runner, monkeypatch):
+    timed = []
+    monkeypatch.setattr(estimate, "seconds_per_pass", lambda backbone: timed.append(backbone.name) or 1.0)
+    estimates(runner, runner.jobs([(DIGITS, Spec(name, "IN1K")) for name in ("nmc", "fsa+lda", "ridge")]))
+    assert len(timed) == 1
 
 
 def test_a_forecast_knows_what_is_finished_and_what_cannot_be(runner):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -54,6 +54,7 @@ def estimates(runner: Runner, jobs: Iterable[Job]) -> list[Estimate]:
     """An estimate of every run, in order; shared work counts for the first of them."""
     found: list[Estimate] = []
     read: set[str] = set()
+    machine = _Machine()
     for job in jobs:
         try:
             possible = runner.within(job)
@@ -63,13 +64,32 @@ def estimates(runner: Runner, jobs: Iterable[Job]) -> list[Estimate]:
             if experiment.finished() is not None:
                 found.append(Estimate(job, finished=True))
             else:
-                found.append(_estimate(job, experiment, read))
+                found.append(_estimate(job, experiment, read, machine))
         except LayupError as error:
             found.append(Estimate(job, why=first_line(str(error))))
     return found
 
 
-def _estimate(job: Job, experiment: Experiment, read: set[str]) -> Estimate:
+class _Machine:
+    """How fast this machine is; each network is timed once, although every run has a backbone of its own."""
+
+    def __init__(self) -> None:
+        self._passes: dict[str, float] = {}
+
+    @cached_property
+    def operations(self) -> float:
+        """Multiplications per second."""
+        return operations_per_second()
+
+    def pass_of(self, backbone: Backbone) -> float:
+        """Seconds per image."""
+        key = backbone.features_key
+        if key not in self._passes:
+            self._passes[key] = seconds_per_pass(backbone)
+        return self._passes[key]
+
+
+def _estimate(job: Job, experiment: Experiment, read: set[str], machine: _Machine) -> Estimate:
     scenario, backbone = experiment.scenario, experiment.backbone
     train = sum(len(task.train) for task in scenario.tasks)
     test = len(scenario.dataset.test)
@@ -94,7 +114,7 @@ def _estimate(job: Job, experiment: Experiment, read: set[str]) -> Estimate:
     batch = scenario.batch or max(len(task.train) for task in scenario.tasks)
     dims = _solved(job, experiment)
     flops = SEARCH * len(scenario.tasks) * sum(dim**2 * min(dim, batch) for dim in dims)
-    seconds = (passes + BACKWARD * training) * seconds_a_pass(backbone) + flops / operations_a_second()
+    seconds = (passes + BACKWARD * training) * machine.pass_of(backbone) + flops / machine.operations
     memory = None if experiment.forecast is None else experiment.forecast.total
     return Estimate(job, passes=passes, training=training, seconds=seconds, memory=memory)
 
@@ -112,16 +132,14 @@ def _solved(job: Job, experiment: Experiment) -> list[float]:
     return [float(networks * sum(widths[-k:])) for k in depths]
 
 
-@cache
-def seconds_a_pass(backbone: Backbone) -> float:
+def seconds_per_pass(backbone: Backbone) -> float:
     """Seconds per image of a network, in a batch, on this machine."""
     height, width = backbone.preprocessing.size
     batch = torch.randn(PROBE, 3, height, width, generator=torch.Generator().manual_seed(0))
     return _quickest(lambda: backbone(batch)) / PROBE
 
 
-@cache
-def operations_a_second() -> float:
+def operations_per_second() -> float:
     """How many multiplications of a matrix product this machine does in a second."""
     side = 1024
     matrix = np.random.default_rng(0).standard_normal((side, side))
