@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torture import (
     caches,
+    exact,
     folders,
     histories,
     images,
@@ -28,6 +29,7 @@ PROMISES: dict[str, Promise] = {
         images.PROMISE,
         folders.PROMISE,
         histories.PROMISE,
+        exact.PROMISE,
         model_histories.PROMISE,
     )
 }

@@ -71,7 +71,7 @@ def printings(path: Path) -> dict[str, tuple[object, ...]]:
         "knowledge": (console.knowledge, Path(EVIL), {EVIL: 1}, {"lambda": None}),
         "report": (findings.report, WRONG, findings.Outputs(Path(EVIL), Path(EVIL), Path(EVIL))),
         "report_unknown": (findings.report_unknown, [EVIL]),
-        "information": (console.information, HEADER, path),
+        "information": (console.information, HEADER, path, EVIL),
     }
 
 

@@ -86,7 +86,7 @@ def test_the_demo_compares_three_methods_on_one_backbone(nano, monkeypatch):
     monkeypatch.setattr(layup.cli.digits, "load_backbone", lambda: nano)
     models = demo_models()
     assert list(models) == ["nearest mean", "last layer, k = 1", "LayUP, k = 6"]
-    assert [model.features for model in models.values()] == [Embedding(), LastLayers(1), LastLayers()]
+    assert [model.features.plain for model in models.values()] == [Embedding(), LastLayers(1), LastLayers()]
     assert [model.classifier.kind for model in models.values()] == ["nearest mean", "auto", "auto"]
     assert {model.backbone_ for model in models.values()} == {nano}
 

@@ -13,8 +13,6 @@ import pytest
 from PIL import Image
 
 from layup import LayUP, load
-from layup.algebra import RidgeClassifier
-from layup.features import LastLayers
 from layup.model import ImageModel
 from photos import name, write_photos
 
@@ -197,7 +195,7 @@ def test_unseen_with_files_that_cannot_be_read(mixed, ok):
 
 
 def test_an_anonymous_model_cannot_tell(here, ok, refused):
-    model = ImageModel(LastLayers(6), RidgeClassifier(1.0), backbone="vit-nano", anonymous=True, cache=False)
+    model = LayUP("vit-nano", k=6, lam=1.0, anonymous=True, cache=False)
     paths = sorted(Path("first").rglob("*.png"))
     model.learn(paths, [path.parent.name for path in paths])
     model.save("anonymous.layup")
@@ -216,7 +214,7 @@ def test_a_model_from_elsewhere_cannot_tell(here, ok, refused, monkeypatch, tmp_
 
 
 def test_a_model_that_was_merged_with_an_anonymous_one_cannot_tell(here, refused):
-    other = ImageModel(LastLayers(6), RidgeClassifier(1.0), backbone="vit-nano", anonymous=True, cache=False)
+    other = LayUP("vit-nano", k=6, lam=1.0, anonymous=True, cache=False)
     paths = sorted(Path("second").rglob("*.png"))
     other.learn(paths, [path.parent.name for path in paths])
     model = load("m.layup")

@@ -237,7 +237,10 @@ def test_info(here, ok):
     for fact in ("m.layup", "vit-nano", "blocks.6", "blocks.11", "9 images of 2 classes", "torch"):
         assert fact in told
     assert re.search(rf"{name(1)}\W+4\W", told)
+    learned = load("m.layup").state_hash
+    assert learned in told
     header = json.loads(ok("info", "m.layup", "--json").out)
+    assert header.pop("state_hash") == learned
     assert header.pop("classes") == FIRST
     assert header.pop("expected") is None
     assert header == storage.read_header("m.layup", "model")

@@ -44,7 +44,7 @@ def assert_close(rows, expected):
 
 
 class Forwards:
-    """Counts the images that pass a network, or forbids them to."""
+    """Counts the images that pass a network, or forbids them to; zeros that fill up a batch are none."""
 
     def __init__(self, backbone, allowed=True):
         self.count = 0
@@ -53,7 +53,7 @@ class Forwards:
 
     def note(self, _module, inputs):
         assert self.allowed, "the network was called"
-        self.count += len(inputs[0])
+        self.count += int(inputs[0].flatten(1).any(dim=1).sum())
 
     def __enter__(self):
         return self

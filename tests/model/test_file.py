@@ -125,7 +125,7 @@ FORGERIES: dict[str, Callable[[dict[str, Any], dict[str, Any]], object]] = {
     "k that is text": put("features", "k", "six"),
     "k of fewer layers": put("features", "k", 1),
     "k of more layers": put("features", "k", 5000),
-    "no k": drop("features", "k"),
+    "no k": drop("features", "of", "k"),
     "features that are a list": put("features", []),
     "precision": put("classifier", "precision", "float8"),
     "grid that there is not": put("classifier", "grid", "coarse"),

@@ -249,7 +249,7 @@ def test_features_of_what_cannot_be_opened_are_not_asked_for(tmp_path: Path) -> 
     odd = tmp_path / "odd.jpg"
     odd.write_bytes(b"no image")
     model = small_model(CATS)
-    cached = np.ones((1, model.extractor_._full_width), np.float32)
+    cached = np.ones((1, LayUP("vit-nano", exact=False).extractor_._full_width), np.float32)
     FeatureCache().put_many(model.backbone_.features_key, [image_digest(odd)], cached)
     report = model.forget([picture(0), odd])
     assert (report.forgotten, [each.index for each in report.bad]) == ({"cat": 1}, [1])

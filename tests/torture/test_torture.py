@@ -30,6 +30,7 @@ from torture import (
     caches,
     command,
     deeds,
+    exact,
     faults,
     folders,
     histories,
@@ -516,6 +517,21 @@ def test_folders_with_bad_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     real = folders._learned
     monkeypatch.setattr(folders, "_learned", lambda folder: (real(folder)[0], set()))
     assert failures(tries, tmp_path, range(2))
+
+
+# ---- exact sums
+
+
+def test_all_ways_to_the_same_sums_have_one_hash(tmp_path: Path) -> None:
+    for index in range(60):
+        exact.attempt(chance_of(0, "exact", index), tmp_path)
+
+
+def test_another_hash_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here because nothing is forgotten."""
+    monkeypatch.setattr(GramStatistics, "revert", lambda self, x, y: None)
+    with pytest.raises(BrokenError, match="another hash"):
+        _ = [exact.attempt(chance_of(0, "exact", index), tmp_path) for index in range(60)]
 
 
 # ---- histories

@@ -62,4 +62,5 @@ from .ridge_classifier import (
 )
 from .samples import Floats as Floats, require_precision as require_precision
 from .statistics import GramStatistics as GramStatistics
+from .steps import EXPONENTS as EXPONENTS, Steps as Steps
 from .truncated import TruncatedClassifier as TruncatedClassifier

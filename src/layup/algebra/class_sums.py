@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -29,6 +31,7 @@ from layup.algebra.samples import (
     checked_samples,
     require_precision,
 )
+from layup.algebra.steps import EXPONENTS, Steps
 from layup.errors import InputError, MismatchError
 from layup.registry import unknown_name
 from layup.storage import Declarations, Declared
@@ -67,6 +70,7 @@ HEADER: dict[str, schema.Shape] = {
     "labels": schema.Rule("a list of labels of one type, sorted, each once", _is_sorted),
     "counts": [schema.whole(1, MOST)],
     "leftover?": schema.whole(1, MOST),
+    "steps?": [schema.whole(*EXPONENTS)],
 }
 """The shape of the header of sums; `leftover` is that of `GramStatistics`."""
 
@@ -87,6 +91,8 @@ class ClassSums:
     Args:
         layers: the width of every block of columns by name, or only the number of columns.
         precision: of the sums, "float64" or "float32".
+        steps: for each layer an exponent e: every value is a multiple of 2^e. Then the sums are exact, see
+            `steps`; None for any values. Float64 only.
 
     >>> sums = ClassSums(2)
     >>> sums.update([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], ["b", "a", "b"])
@@ -98,10 +104,18 @@ class ClassSums:
     ARRAYS: ClassVar[tuple[str, ...]] = ("prototypes",)
     """The names of the arrays of `state`."""
 
-    def __init__(self, layers: Mapping[str, int] | int, precision: str = "float64") -> None:
+    def __init__(
+        self,
+        layers: Mapping[str, int] | int,
+        precision: str = "float64",
+        steps: Mapping[str, int] | None = None,
+    ) -> None:
         require_precision(precision)
         self.layers: dict[str, int] = {"features": layers} if isinstance(layers, int) else dict(layers)
         self.precision = precision
+        if steps is not None and precision != "float64":
+            raise InputError(f"Sums in {precision} cannot be exact: leave the steps out, or use float64.")
+        self.steps = None if steps is None else Steps(self.layers, steps)
         self.dim = sum(self.layers.values())
         self._held = Held()
 
@@ -210,8 +224,12 @@ class ClassSums:
         return self.without(self._only(label))
 
     def empty(self) -> Self:
-        """Sums of the same layers and precision that hold nothing."""
-        return type(self)(self.layers, self.precision)
+        """Sums of the same layers, precision and steps that hold nothing."""
+        return type(self)(self.layers, self.precision, self._exponents)
+
+    def in_steps(self, steps: Mapping[str, int] | None) -> Self:
+        """Empty sums of the same layers, of samples that are multiples of these steps: see `steps`."""
+        return type(self)(self.layers, self.precision, steps)
 
     def copy(self) -> Self:
         """An independent copy."""
@@ -236,7 +254,7 @@ class ClassSums:
         >>> sums.select(["deep"]).prototypes.tolist()
         [[2.0, 3.0]]
         """
-        chosen = type(self)({name: self._width(name) for name in layers}, self.precision)
+        chosen = type(self)({name: self._width(name) for name in layers}, self.precision, self._exponents)
         chosen._take(self, self.columns(chosen.layers))
         return chosen
 
@@ -283,7 +301,25 @@ class ClassSums:
             "labels": self.labels,
             "counts": self.counts.tolist(),
         }
+        if self._exponents is not None:
+            header["steps"] = [*self._exponents.values()]
         return header, {"prototypes": self.prototypes}
+
+    def digest(self) -> str:
+        """Hex SHA-256 of the sums: exact ones have the same for the same samples, however these were learned.
+
+        >>> one, two = (ClassSums(1, steps={"features": -2}) for _ in range(2))
+        >>> one.update([[0.25], [0.5], [1.0]], ["cat", "dog", "cat"])
+        >>> two.update([[1.0], [0.5]], ["cat", "dog"])
+        >>> two.update([[0.25]], ["cat"])
+        >>> one.digest() == two.digest()
+        True
+        """
+        header, arrays = self.state()
+        found = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
+        for name in self.ARRAYS:
+            found.update(arrays[name].astype(arrays[name].dtype.newbyteorder("<"), copy=False).tobytes())
+        return found.hexdigest()
 
     @classmethod
     def require_declared(cls, header: Mapping[str, Any], declared: Declarations) -> None:
@@ -295,6 +331,8 @@ class ClassSums:
         layers, labels = dict(header["layers"]), header["labels"]
         if len(layers) != len(header["layers"]):
             raise ValueError("two of its layers have the same name")
+        if len(header.get("steps", layers)) != len(layers):
+            raise ValueError(f"it has {len(layers)} layers but {len(header['steps'])} steps")
         if len(labels) != len(header["counts"]):
             raise ValueError(f"it has {len(labels)} labels but {len(header['counts'])} counts")
         for name, shape in cls._shapes(len(labels), sum(layers.values())).items():
@@ -315,7 +353,11 @@ class ClassSums:
         for name in cls.ARRAYS:
             if not np.isfinite(arrays[name]).all():
                 raise ValueError(f"its array {name!r} holds NaN or infinity")
-        sums = cls(dict(header["layers"]), arrays["prototypes"].dtype.name)
+        layers, precision = dict(header["layers"]), arrays["prototypes"].dtype.name
+        steps = dict(zip(layers, header["steps"], strict=True)) if "steps" in header else None
+        if steps is not None and precision != "float64":
+            raise ValueError(f"its sums are {precision}, which cannot be exact")
+        sums = cls(layers, precision, steps)
         sums._held = replace(
             sums._held,
             labels=list(header["labels"]),
@@ -325,6 +367,8 @@ class ClassSums:
         largest = SUMMABLE[sums.precision][1] * sums.counts[:, None]
         if (np.abs(arrays["prototypes"]) > largest * (1 + SOUND)).any():
             raise ValueError("its class sums are larger than any that can be learned")
+        if sums.steps is not None:
+            sums.steps.require_sound(arrays["prototypes"])
         return sums
 
     @classmethod
@@ -366,6 +410,11 @@ class ClassSums:
                 f"These sums are kept in {self.precision} and in {other.precision}. "
                 "Only sums of the same precision can be combined."
             )
+        if self._exponents != other._exponents:
+            raise MismatchError(
+                "These sums are of features that were rounded to different steps, or only one of them is. "
+                "Only sums of the same steps can be combined."
+            )
         sums = self._by_label()
         for label, (count, row) in other._by_label().items():
             before = sums.get(label, (0, 0.0))
@@ -403,7 +452,14 @@ class ClassSums:
         """Checked pieces of the samples, in the precision of the sums."""
         x, y = checked_samples(features, labels, self.layers, self.precision)
         for start in range(0, len(x), CHUNK):
-            yield x[start : start + CHUNK].astype(self.precision), y[start : start + CHUNK]
+            chunk = x[start : start + CHUNK].astype(self.precision)
+            if self.steps is not None:
+                self.steps.require_multiples(chunk)
+            yield chunk, y[start : start + CHUNK]
+
+    @property
+    def _exponents(self) -> dict[str, int] | None:
+        return None if self.steps is None else self.steps.exponents
 
 
 def _aligned(labels: Sequence[Any], sums: Mapping[Any, tuple[int, Any]]) -> Held:

@@ -8,7 +8,8 @@ For feature vectors Φ (rows of a matrix) with labels y,
 
 `ClassSums` holds c and n, `GramStatistics` adds G. Learning is `update`, un-learning is `revert`,
 merging two models is `+`, subtracting a shared part is `−`, naming and dropping classes is `renamed` and
-`without_class`; none of them needs earlier samples again, and their order does not matter (up to rounding).
+`without_class`; none of them needs earlier samples again, and their order does not matter: up to rounding,
+or to the bit where samples are multiples of `steps`.
 Nothing here knows about images, λ or file formats.
 """
 
@@ -62,8 +63,13 @@ class GramStatistics(ClassSums):
     kind = "statistics"
     ARRAYS = ("prototypes", "gram")
 
-    def __init__(self, layers: Mapping[str, int] | int, precision: str = "float64") -> None:
-        super().__init__(layers, precision)
+    def __init__(
+        self,
+        layers: Mapping[str, int] | int,
+        precision: str = "float64",
+        steps: Mapping[str, int] | None = None,
+    ) -> None:
+        super().__init__(layers, precision, steps)
         self._held: _HeldWithGram = _HeldWithGram()
 
     @property
@@ -168,8 +174,10 @@ class GramStatistics(ClassSums):
                 f"The root of a class must be a table of finite numbers with {self.dim:,} columns, "
                 f"but its shape is {rows.shape}."
             )
-        names = np.full(len(rows), label)
-        part._held = replace(part._held, pending=((rows, names),), leftover=0)
+        whole = Triangle.zeros(self.dim, self.precision).plus_rows(rows)
+        if self.steps is not None:  # a root is rounded, but what it is the root of is known to be whole
+            whole = self.steps.nearest_gram(whole)
+        part._held = replace(part._held, triangle=whole, leftover=0)
         result = self.copy()
         result.remove(part)
         return result
@@ -179,6 +187,20 @@ class GramStatistics(ClassSums):
         scatter = self.gram
         scatter -= self.prototypes.T @ self.means
         return scatter
+
+    @property
+    def room(self) -> int | None:
+        """How many more samples like these can be summed exactly; None if the sums are not exact.
+
+        >>> sums = GramStatistics(1, steps={"features": 0})
+        >>> sums.update([[2.0**20]] * 3, ["cat"] * 3)
+        >>> sums.room
+        4093
+        """
+        if self.steps is None or not self.samples:
+            return None
+        used = self.steps.used(self.diagonal)
+        return int(self.samples / used) - self.samples if used else None
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """The sums as a JSON-able header and arrays, G as one triangle."""
@@ -195,6 +217,8 @@ class GramStatistics(ClassSums):
         triangle = Triangle.from_packed(arrays["gram"], sums.dim)
         sums._held = replace(sums._held, triangle=triangle, leftover=header.get("leftover", 0))
         sums._require_sound()
+        if sums.steps is not None:
+            sums.steps.require_sound(arrays["prototypes"], triangle)
         return sums
 
     def _require_sound(self) -> None:
@@ -238,6 +262,7 @@ class GramStatistics(ClassSums):
                 triangle = self._flushed()  # first come, first added
             triangle = theirs.triangle if triangle is None else triangle + theirs.triangle
             pending = theirs.pending
+            self._require_room(triangle)
         else:
             pending += theirs.pending
         both = self.empty()
@@ -273,7 +298,13 @@ class GramStatistics(ClassSums):
 
     def _flush(self) -> None:
         """Add all waiting samples to G."""
-        self._held = replace(self._held, triangle=self._flushed(), pending=())
+        triangle = self._flushed()
+        self._require_room(triangle)
+        self._held = replace(self._held, triangle=triangle, pending=())
+
+    def _require_room(self, triangle: Triangle) -> None:
+        if self.steps is not None:
+            self.steps.require_room(triangle)
 
     def _waiting(self) -> Floats:
         """The waiting feature vectors."""

@@ -101,6 +101,22 @@ class Triangle:
     def __sub__(self, other: Self) -> Self:
         return type(self)(tuple(a - b for a, b in zip(self._panels, other._panels, strict=True)))
 
+    def nearest(self, steps: NDArray[Any]) -> Self:
+        """The matrix with each value rounded to a multiple of the product of the steps of its row and column.
+
+        >>> Triangle.of(np.array([[0.9, 5.2], [5.2, 15.0]])).nearest(np.array([1.0, 4.0])).dense().tolist()
+        [[1.0, 4.0], [4.0, 16.0]]
+        """
+        panels = []
+        for (start, stop), panel in zip(_panels(self.dim), self._panels, strict=True):
+            units = steps[start:stop, None] * steps[:stop]
+            panels.append(np.rint(panel / units) * units + 0.0)
+        return type(self)(tuple(panels))
+
+    def equals(self, other: Self) -> bool:
+        """Whether both are the same."""
+        return all(np.array_equal(a, b) for a, b in zip(self._panels, other._panels, strict=True))
+
     def dense(self) -> NDArray[Any]:
         """The whole matrix, as a new array."""
         dense = np.empty((self.dim, self.dim), self._panels[0].dtype)

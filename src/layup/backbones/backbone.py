@@ -29,6 +29,7 @@ HEAD = "head"  # the name of the embedding where it counts as a layer
 TOKEN_LAYERS = 6  # the paper's k, for networks of tokens
 ROUNDING = 1e-3  # of the largest value: far above the rounding of sums in another order, far below an error
 BATCH = 32  # images that pass through the network together
+SHAPE = 16  # the same where vectors must not depend on how many there are
 COPIES = 2  # of the input and output of the largest module: residuals, and what convolutions make of them
 MAP_LAYERS_SHARE = 0.35  # of the depth, for networks of maps, whose depth varies from 4 to 200
 
@@ -216,6 +217,11 @@ class Backbone:
         return len(self.layers)
 
     @property
+    def together(self) -> int:
+        """How many images `steadily` sends through the network together."""
+        return SHAPE if self.device.type == "cpu" else BATCH
+
+    @property
     def frozen(self) -> Backbone:
         """The network before any first session: itself, unless it was adapted."""
         return self
@@ -254,10 +260,39 @@ class Backbone:
                 f"A batch of shape {tuple(batch.shape)} does not fit {self.name!r}, which reads "
                 f"(B, {', '.join(map(str, expected))}). Make it from images that went through `preprocess`."
             )
+        seen = self._pass(batch)
+        self.passes.count(len(batch), training=False)
+        return seen
+
+    def steadily(self, batch: Tensor) -> Activations:
+        """The same in passes of one shape: 16 images each, the last one filled up with zeros.
+
+        Libraries choose how to multiply by the size of what they are given, and rounding follows from it. So
+        the last bits of a vector depend on how many images pass together, unless it is always as many.
+
+        >>> from layup.backbones import load_backbone
+        >>> backbone = load_backbone("bundled")
+        >>> batch = torch.rand(3, 3, 160, 160, generator=torch.Generator().manual_seed(0))
+        >>> one, three = backbone.steadily(batch[:1]), backbone.steadily(batch)
+        >>> bool((one.embedding[0] == three.embedding[0]).all())
+        True
+        """
+        shape = self.together
+        parts = [
+            self._pass(nn.functional.pad(part, (0, 0, 0, 0, 0, 0, 0, shape - len(part))))
+            for part in torch.split(batch, shape)
+        ]
+        self.passes.count(len(batch), training=False)
+        layers = zip(*(part.layers for part in parts), strict=True)
+        return Activations(
+            tuple(torch.cat(layer)[: len(batch)] for layer in layers),
+            torch.cat([part.embedding for part in parts])[: len(batch)],
+        )
+
+    def _pass(self, batch: Tensor) -> Activations:
         compute = self._engine()  # made before the pass: what it holds must not belong to inference mode
         with torch.inference_mode():
             vectors = compute(self._ready(batch))
-        self.passes.count(len(batch), training=False)
         embedding = vectors[self._embedding]
         layers = tuple(vectors[name] for name in self._names)
         return Activations((*layers, embedding) if self._head_is_layer else layers, embedding)

@@ -323,16 +323,19 @@ def _known(photos: Mapping[str, Any]) -> str:
     return f"{sum(section['photos'] for section in photos['sections']):,} digests, encrypted"
 
 
-def information(header: Mapping[str, Any], path: Path) -> None:
+def information(header: Mapping[str, Any], path: Path, state_hash: str | None) -> None:
     """All that a model file says of itself."""
     counts = dict(zip(header["labels"], header["counts"], strict=True))
     layers = [name for name, _ in header["layers"]]
     width = sum(width for _, width in header["layers"])
     classifier, features = dict(header["classifier"]), dict(header["features"])
+    rounded = features["kind"] == "rounded"
+    if rounded:
+        features = dict(features["of"])
     values: dict[str, object] = {
         "file": f"{path} ({size_of(path.stat().st_size)})",
         "classifier": classifier["kind"],
-        "features": features.pop("kind"),
+        "features": features.pop("kind") + (", rounded: sums are exact" if rounded else ""),
         "backbone": f"{header['backbone']['name']} (fingerprint {header['backbone']['fingerprint'][:12]})",
         "engine": header["backbone"]["engine"],
         "layers": f"{', '.join(layers)}; {width:,} values",
@@ -350,6 +353,8 @@ def information(header: Mapping[str, Any], path: Path) -> None:
     if "balance" in classifier:
         values["balance"] = "on" if classifier["balance"] else "off"
     values["learned"] = f"{sum(counts.values()):,} images of {len(counts):,} classes"
+    if state_hash is not None:
+        values["state hash"] = state_hash
     values["log"] = f"{len(header['log']):,} entries; `layup log` shows them"
     values["photos"] = "anonymous: no digests" if "photos" not in header else _known(header["photos"])
     if "roots" in header:

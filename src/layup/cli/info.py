@@ -16,14 +16,16 @@ def info(model: Model, as_json: AsJson = False) -> None:
     layup info m.layup --json              also photos per class
     """
     require_model(model)
-    from layup.model import Entry, last_expected, read_model
+    from layup.model import Entry, last_expected, read_model, state_hash
 
-    header = read_model(model).header
+    found = read_model(model)
+    header = found.header
+    learned = state_hash(header["backbone"]["fingerprint"], header["features"], found.sums)
     log = [Entry.from_dict(entry) for entry in header["log"]]
     expected = last_expected(log)
     if as_json:
         counts = dict(zip(header["labels"], header["counts"], strict=True))
-        console.print_json({**header, "classes": counts, "expected": expected})
+        console.print_json({**header, "classes": counts, "expected": expected, "state_hash": learned})
     else:
-        console.information(header, model)
+        console.information(header, model, learned)
         reports.expectation(expected, log)

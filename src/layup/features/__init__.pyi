@@ -14,6 +14,7 @@ from .reader import (
     survey as survey,
 )
 from .reading import Reading as Reading, cache_of as cache_of
+from .rounding import RoundedRows as RoundedRows
 from .sources import (
     FourierRows as FourierRows,
     JoinedRows as JoinedRows,
@@ -32,6 +33,7 @@ from .specs import (
     Normalised as Normalised,
     OneLayer as OneLayer,
     Projected as Projected,
+    Rounded as Rounded,
     spec_from as spec_from,
 )
 from .spool import Spool as Spool

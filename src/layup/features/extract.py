@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from layup import memory
-from layup.backbones import BATCH, Backbone
+from layup.backbones import BATCH, Activations, Backbone
 from layup.features.cache import FeatureCache, NoCache
 from layup.features.reader import BadImage, in_batches, read_ahead, usable
 from layup.features.reading import Reading, cache_of
@@ -56,10 +56,14 @@ class Extraction:
 
 
 class FeatureSource(ABC):
-    """Turns images into rows of features: the widths of their blocks by name, and the cache behind it."""
+    """Turns images into rows of features: the widths of their blocks by name, and the cache behind it.
+
+    steps: by layer the exponent of the step that all values are multiples of; None if they are any values.
+    """
 
     layers: dict[str, int]
     cache: FeatureCache | NoCache
+    steps: dict[str, int] | None = None
 
     @property
     def width(self) -> int:
@@ -120,7 +124,7 @@ class Extractor(FeatureSource):
 
     def stream(self, images: Sequence[ImageSource], title: str = "Reading images") -> Iterator[Extraction]:
         """Rows in batches, in the order given, while other processes decode the next ones."""
-        memory.require(self.backbone.forecast(min(BATCH, len(images))), "Reading these images")
+        memory.require(self.backbone.forecast(self.backbone.together), "Reading these images")
         reader = _Reader(images, self.backbone, self.cache)
         batches = in_batches(range(len(images)), BATCH)
         with progress_bar(self.progress) as bar:
@@ -131,18 +135,12 @@ class Extractor(FeatureSource):
 
     def rows_of(self, pixels: Tensor) -> Rows:
         """The rows of preprocessed images."""
-        return self._read(pixels)[:, self._columns]
+        return _side_by_side(self.backbone(pixels))[:, self._columns]
 
     def recall(self, digests: Sequence[bytes]) -> dict[bytes, Rows]:
         """The rows that the cache has."""
         found = self.cache.get_many(self.backbone.features_key, digests)
         return {digest: row[self._columns] for digest, row in found.items() if len(row) == self._full_width}
-
-    def _read(self, pixels: Tensor) -> Rows:
-        """All layers and the embedding, side by side."""
-        seen = self.backbone(pixels)
-        rows: Rows = torch.cat([*seen.layers, seen.embedding], dim=1).cpu().numpy()
-        return rows
 
     def _computed(self, read: _Read) -> Extraction:
         """Send what the cache did not have through the network."""
@@ -151,7 +149,8 @@ class Extractor(FeatureSource):
             rows[row_number] = row
         missing = [row_number for row_number in range(len(read.kept)) if row_number not in read.cached]
         if read.pixels is not None:
-            rows[missing] = self._read(torch.from_numpy(read.pixels))
+            # What is learned of an image, or kept of it, must not depend on the images beside it.
+            rows[missing] = _side_by_side(self.backbone.steadily(torch.from_numpy(read.pixels)))
         finite = np.asarray(np.isfinite(rows).all(axis=1))
         if stored := [row_number for row_number in missing if finite[row_number]]:
             self.cache.put_many(
@@ -171,6 +170,12 @@ class Extractor(FeatureSource):
             sorted([*read.bad, *broken], key=lambda bad: bad.index),
             len(missing),
         )
+
+
+def _side_by_side(seen: Activations) -> Rows:
+    """All layers and the embedding."""
+    rows: Rows = torch.cat([*seen.layers, seen.embedding], dim=1).cpu().numpy()
+    return rows
 
 
 def extractor_of(backbone: Backbone, layers: Sequence[str], reading: Reading) -> Extractor:

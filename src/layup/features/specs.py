@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 from layup import schema
+from layup.algebra import EXPONENTS
 from layup.errors import InputError
 from layup.schema import AMOUNT, FIELDS, Rule, Shape, whole
 
@@ -46,6 +47,11 @@ class FeatureSpec(ABC):
     def layers_of(self, names: list[str]) -> list[str] | None:
         """Which of a network's layers are read; None if rows are not simply some of them."""
         return None
+
+    @property
+    def plain(self) -> FeatureSpec:
+        """The same features before they are rounded, if they are."""
+        return self
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values; `spec_from` is the inverse."""
@@ -264,6 +270,52 @@ class Fourier(Mapped):
         return super().resolved(backbone)
 
 
+@dataclass(frozen=True)
+class Rounded(Mapped):
+    """Other features, rounded so that their sums are exact: see `RoundedRows`.
+
+    steps: the exponent of the step of each layer, by default as measured on fixed pictures.
+    """
+
+    kind = "rounded"
+    fields: ClassVar = {"of": FIELDS, "steps": [whole(*EXPONENTS)]}
+
+    steps: tuple[int, ...] | None = None
+
+    @property
+    def plain(self) -> FeatureSpec:
+        """The other features."""
+        return self.of
+
+    def build(self, backbone: Backbone, reading: Reading) -> FeatureSource:
+        """A source that rounds the rows of the other features."""
+        from layup.features.rounding import RoundedRows
+
+        source = self.of.build(backbone, reading)
+        steps = self.resolved(backbone).steps or ()
+        return RoundedRows(source, dict(zip(source.layers, steps, strict=True)))
+
+    def resolved(self, backbone: Backbone) -> Self:
+        """With the other features resolved, and the steps measured with this network."""
+        found = super().resolved(backbone)
+        if self.steps is not None:
+            return found
+        from layup.features.rounding import measured_steps
+
+        uncounted = backbone.counted()  # passes of pictures are none of images
+        source = self.of.build(uncounted, {"cache": False})
+        return replace(found, steps=(*measured_steps(source, uncounted).values(),))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {**super().to_dict(), "steps": list(self.steps or ())}
+
+    @classmethod
+    def from_fields(cls, values: Mapping[str, Any]) -> FeatureSpec:
+        """The spec with these values."""
+        return super().from_fields({**values, "steps": tuple(values["steps"])})
+
+
 Specs: TypeAlias = (
     type[LastLayers]
     | type[OneLayer]
@@ -273,6 +325,7 @@ Specs: TypeAlias = (
     | type[FrozenAndTuned]
     | type[Normalised]
     | type[Fourier]
+    | type[Rounded]
 )
 EVERY: tuple[Specs, ...] = (
     LastLayers,
@@ -283,6 +336,7 @@ EVERY: tuple[Specs, ...] = (
     FrozenAndTuned,
     Normalised,
     Fourier,
+    Rounded,
 )
 SPECS: dict[str, Specs] = {each.kind: each for each in EVERY}
 

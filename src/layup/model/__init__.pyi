@@ -1,4 +1,5 @@
 from .audit import Audit as Audit, Duplicate as Duplicate, Suspect as Suspect
+from .digest import state_hash as state_hash
 from .explain import Explanation as Explanation, Part as Part
 from .file import read_model as read_model
 from .glance import all_known as all_known

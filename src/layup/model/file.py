@@ -19,7 +19,16 @@ from numpy.typing import NDArray
 from layup import memory, schema, storage
 from layup.algebra import CALIBRATION, HEADER as SUMS, KINDS, ClassRoots, ClassSums
 from layup.errors import ConsentError, InputError
-from layup.features import Embedding, Fourier, LastLayers, MeanOfLayers, OneLayer, Projected, spec_from
+from layup.features import (
+    Embedding,
+    Fourier,
+    LastLayers,
+    MeanOfLayers,
+    OneLayer,
+    Projected,
+    Rounded,
+    spec_from,
+)
 from layup.model import known
 from layup.model.kind import KIND
 from layup.model.known import KnownPhotos
@@ -238,6 +247,9 @@ def _require_layers(header: Mapping[str, Any]) -> None:
     """Refuse sums of other features than the file says, as far as can be told without the network."""
     spec = spec_from(header["features"], "header.features")
     layers = dict(header["layers"])
+    if header.get("steps") != (list(spec.steps or ()) if isinstance(spec, Rounded) else None):
+        raise ValueError("its sums are of other steps than its features")
+    spec = spec.plain
     if isinstance(spec, Projected | Fourier) and [*layers.values()] != [spec.width]:
         raise ValueError(f"its projection is {spec.width} wide, but its layers are {sum(layers.values())}")
     if (isinstance(spec, LastLayers) and len(layers) != spec.k) or (

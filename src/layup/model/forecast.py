@@ -60,7 +60,7 @@ def forecast_batch(
     if found.fits:
         return found
     instead: dict[str, Forecast] = {}
-    if isinstance(features, LastLayers):
+    if isinstance(features.plain, LastLayers):
         fewer = ((k, of(k=k)) for k in range(len(widths) - 1, 0, -1))
         instead |= next(({f"k = {k}": other} for k, other in fewer if other.fits), {})
     if classifier.needs_samples:

@@ -37,6 +37,7 @@ from layup.images import ImageSource
 from layup.memory import Forecast
 from layup.model.audit import Audit, audit
 from layup.model.change import Change
+from layup.model.digest import state_hash
 from layup.model.estimate import estimate
 from layup.model.explain import Explanation, explain
 from layup.model.file import read_model, write_model
@@ -345,6 +346,28 @@ class ImageModel:
         return self.classifier_.statistics_
 
     @property
+    @in_turn
+    def state_hash(self) -> str | None:
+        """Hex SHA-256 of what was learned: network, features and sums. None if the sums are not exact.
+
+        Models of the same images have the same, however they were learned, merged and forgotten. λ, the
+        log and the digests of photos are not part of it. Costs one pass over G.
+
+        >>> from PIL import Image
+        >>> from layup import LayUP
+        >>> images = [Image.new("RGB", (64, 64), name) for name in ("red", "navy")]
+        >>> one, two = (LayUP("vit-nano", cache=False) for _ in range(2))
+        >>> report = one.learn(images, ["red", "blue"])
+        >>> report = two.learn(images[1:], ["blue"])
+        >>> report = two.learn(images[:1], ["red"])
+        >>> one.state_hash == two.state_hash
+        True
+        """
+        return state_hash(
+            self.network.identity.fingerprint, self._resolved_features().to_dict(), self.statistics_
+        )
+
+    @property
     def log(self) -> list[Entry]:
         """What was done to this model, the oldest first."""
         return self.knowledge.log
@@ -474,7 +497,7 @@ class ImageModel:
 
     def _fresh_classifier(self) -> SumsClassifier:
         classifier: SumsClassifier = clone(self.classifier)
-        classifier.adopt(classifier.empty(self.extractor_.layers))
+        classifier.adopt(classifier.empty(self.extractor_.layers).in_steps(self.extractor_.steps))
         return classifier
 
     def _resolved_features(self) -> FeatureSpec:
@@ -515,6 +538,7 @@ class ImageModel:
             if self.session.trial:
                 self._try_adapter(change.new_images, new)
             self.photo_features.reset()
+            self.knowledge.restart()
         return change.apply(self.knowledge, self.photo_features, strict=strict)
 
     def _try_adapter(self, images: Sequence[ImageSource], labels: Sequence[str]) -> None:

@@ -114,6 +114,10 @@ class Knowledge:
             self._classifier, self.calibration = restored(header, sums), calibration
             raise
 
+    def restart(self) -> None:
+        """Make the classifier again before it learns: the network has changed, and its steps with it."""
+        self._classifier = self._roots = None
+
     def adopt(self, parts: Parts) -> None:
         """Continue from these sums and roots; λ stays."""
         self.classifier.adopt(parts.sums)

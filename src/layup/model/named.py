@@ -6,7 +6,7 @@ from typing import Any, Unpack
 
 from layup.algebra import AutoClassifier, NearestMeanClassifier, RidgeClassifier, RidgeOptions, SumsClassifier
 from layup.backbones import Backbone
-from layup.features import Embedding, LastLayers, Reading
+from layup.features import Embedding, LastLayers, Reading, Rounded
 from layup.model.image_model import ImageModel
 from layup.tuning import Wanted
 
@@ -28,6 +28,7 @@ def LayUP(
     lam: float | str | None = None,
     *,
     adapter: Wanted = None,
+    exact: bool | None = None,
     **options: Unpack[RidgeModelOptions],
 ) -> ImageModel:
     """Multi-layer classification that keeps adding classes, from sums.
@@ -42,6 +43,8 @@ def LayUP(
             alone) or a number ≥ 0.
         adapter: tune the backbone to the first batch before it is learned (the paper's phase A): "auto",
             the name of an adapter ("adaptformer", "ssf", "vpt", "lora", "full"), or a `FirstSession`.
+        exact: round features to small steps, so that sums are exact: the same to the bit in any order, in any
+            batches, on any number of machines, and after forgetting. Default: yes, unless sums are float32.
         options: `balance` (on by default), `precision` and `grid` of the paper's classifier, see
             `RidgeOptions`; `anonymous` and `per_class`, see `ImageModel`; `cache`, `workers` and `progress`,
             see `Reading`.
@@ -58,7 +61,10 @@ def LayUP(
     classifier: SumsClassifier = AutoClassifier()
     if lam is not None or ridge:
         classifier = RidgeClassifier("search" if lam is None else lam, **{"balance": True, **ridge})
-    return ImageModel(LastLayers(k), classifier, adapter, backbone=backbone, **others)
+    if exact is None:
+        exact = options.get("precision") != "float32"
+    features = Rounded(LastLayers(k)) if exact else LastLayers(k)
+    return ImageModel(features, classifier, adapter, backbone=backbone, **others)
 
 
 def LayNMC(
