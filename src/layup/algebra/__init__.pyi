@@ -1,4 +1,4 @@
-from .auto import AutoClassifier as AutoClassifier, Prior as Prior
+from .auto import JUDGED as JUDGED, AutoClassifier as AutoClassifier, Prior as Prior
 from .blocks import (
     AverageClassifier as AverageClassifier,
     BlocksClassifier as BlocksClassifier,
@@ -60,7 +60,12 @@ from .ridge_classifier import (
     HeldOutRidgeClassifier as HeldOutRidgeClassifier,
     RidgeClassifier as RidgeClassifier,
 )
-from .samples import Floats as Floats, require_precision as require_precision
+from .samples import (
+    Floats as Floats,
+    Samples as Samples,
+    drawn as drawn,
+    require_precision as require_precision,
+)
 from .statistics import GramStatistics as GramStatistics
 from .steps import EXPONENTS as EXPONENTS, Steps as Steps
 from .truncated import TruncatedClassifier as TruncatedClassifier

@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 from layup.algebra.classifier import SumsClassifier
 from layup.algebra.held_out import HeldOut, judged
 from layup.algebra.parameters import KINDS
-from layup.algebra.samples import Floats, Samples
+from layup.algebra.samples import Floats, Samples, drawn
 from layup.algebra.statistics import GramStatistics
 from layup.algebra.whitening import LeftOut, Whitening
 from layup.errors import InputError
@@ -56,7 +56,7 @@ CONSTANT = 1e-10
 CLEAR = 1.5
 """By how many standard errors another strength must be better."""
 JUDGED = 1000
-"""How many samples of a batch are judged at most, to choose the strength."""
+"""How many samples of a batch are drawn at most, to choose the strength."""
 FEWEST = 200
 """How many samples it takes to judge at all."""
 ENOUGH = 5
@@ -316,6 +316,11 @@ class AutoClassifier(SumsClassifier):
         """Whether the samples of each batch are asked about the strength."""
         return self.strength == "search"
 
+    @property
+    def needs_few(self) -> bool:
+        """Only samples that are drawn are asked."""
+        return True
+
     def adopt(self, statistics: GramStatistics, strength: float | None = None) -> None:
         """Continue from these sums; `strength` is what a batch has said about it."""
         super().adopt(statistics)
@@ -350,11 +355,10 @@ class AutoClassifier(SumsClassifier):
     def _search(self, x: NDArray[Any], labels: NDArray[Any], batch: GramStatistics) -> tuple[float] | None:
         """The strength that fits a batch which is about to be learned; None if it is too small to tell."""
         sums = self.statistics_ + batch
-        index = np.searchsorted(sums.labels, labels)
-        rows = np.flatnonzero(sums.counts[index] >= ENOUGH)
+        index, rows = np.searchsorted(sums.labels, labels), drawn(x, JUDGED)
+        rows = rows[sums.counts[index[rows]] >= ENOUGH]
         if len(rows) < FEWEST:
             return None
-        rows = np.sort(np.random.default_rng(0).permutation(rows)[:JUDGED])
         own, prior, earlier = index[rows].astype(np.int64), Prior.of(sums), self.statistics_.rows
         if earlier is not None and sums.total < sums.dim:
             sums, x, prior = _in_span(earlier, (x, labels), prior)

@@ -71,6 +71,11 @@ class SumsClassifier(Estimator):
         self.declared_ = declared
         return self
 
+    def learn_sums(self, batch: Any, x: NDArray[Any], labels: NDArray[Any]) -> None:
+        """Learn a batch from its sums, and from samples of it that were `drawn`, if those `needs_few`."""
+        self.check()
+        self._learn(x, labels, batch)
+
     def absorb(self, batch: Any) -> None:
         """Learn a batch from its sums alone, for classifiers that do not need its samples."""
         # First, so that an interruption between the two leaves no solution of other sums.
@@ -87,6 +92,11 @@ class SumsClassifier(Estimator):
     @property
     def needs_samples(self) -> bool:
         """Whether learning a batch needs its samples a second time, not only its sums."""
+        return False
+
+    @property
+    def needs_few(self) -> bool:
+        """Whether samples that are `drawn` of a batch are enough for that."""
         return False
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from hashlib import blake2b
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -90,6 +91,22 @@ def require_summable(x: NDArray[Any], precision: str) -> None:
             f"{least:.0e} to {most:.0e} in size, or zero. In row {row} it is {size:.3g} ({len(odd)} such). "
             "Scale all features by the same factor."
         )
+
+
+def drawn(x: NDArray[Any], most: int) -> NDArray[np.int64]:
+    """The indices of at most so many rows, sorted: those whose hash comes first.
+
+    So the same samples are drawn in whatever order, and in whatever parts, they come: those drawn of all are
+    among those drawn of each part.
+
+    >>> x = np.arange(10.0)[:, None]
+    >>> sorted(x[drawn(x, 3), 0]) == sorted(x[::-1][drawn(x[::-1], 3), 0])
+    True
+    """
+    if len(x) <= most:
+        return np.arange(len(x))
+    keys = [int.from_bytes(blake2b(row.astype(np.float32).tobytes(), digest_size=8).digest()) for row in x]
+    return np.sort(np.argsort(np.array(keys, np.uint64), kind="stable")[:most])
 
 
 def require_finite(*sums: Floats) -> None:

@@ -12,6 +12,7 @@ from layup.cli import (  # noqa: F401, I001 (their commands enter themselves, in
     undo,
     rename,
     merge,
+    shards,
     info,
     log,
     backbones,

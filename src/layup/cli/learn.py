@@ -23,16 +23,17 @@ from layup.cli.options import (
     K,
     Lam,
     NoCache,
+    OptionalPhotos,
+    OptionalTo,
     PerClass,
-    Photos,
     Strict,
-    To,
     Weights,
     Workers,
     first_session,
     given,
     number_or_rule,
 )
+from layup.cli.shards import learn_shard
 from layup.errors import InputError
 
 if TYPE_CHECKING:
@@ -41,8 +42,12 @@ if TYPE_CHECKING:
 
 @app.command()
 def learn(
-    photos: Photos,
-    to: To,
+    photos: OptionalPhotos = None,
+    to: OptionalTo = None,
+    shard: Annotated[
+        tuple[Path, int] | None,
+        typer.Option(help="Learn one slice of what `layup shards` has planned.", metavar="PLAN NUMBER"),
+    ] = None,
     again: Annotated[
         bool, typer.Option("--again", help="Count all photos, also those that the model knows.")
     ] = False,
@@ -97,6 +102,7 @@ def learn(
     layup learn photos/ --to m.layup       next week: only what is new
     layup learn more/ --to m.layup         new classes, or more of the old ones
     layup learn photos/ --to v.layup --backbone vit-nano
+    layup learn --shard plan/ 17           a slice of a plan, see `layup shards`
 
     Photos that the model knows are left out. The photos are not kept, only one
     sum per class, one matrix, and a digest per photo. With --adapt, a small set
@@ -104,6 +110,12 @@ def learn(
     takes minutes to hours. If it is interrupted, give the same command again to
     continue.
     """
+    if shard is not None:
+        reading = {"cache": not no_cache, "workers": workers}
+        learn_shard(*shard, {"weights": weights, "allow_backbone": allow_backbone, **reading})
+        return
+    if photos is None or to is None:
+        raise InputError("Give the folder of photos, and with --to the model: layup learn PHOTOS --to MODEL.")
     if anonymous and relabel:
         raise InputError("An anonymous model cannot move photos: it does not know them. Leave --relabel out.")
     session = first_session(adapt, preset=preset, epochs=epochs, learning_rate=learning_rate, seed=seed)

@@ -11,12 +11,15 @@ from layup.cli import console
 from layup.cli.app import app
 from layup.cli.files import held, require_model
 from layup.cli.options import checked_rule, given, number_or_rule
+from layup.cli.shards import merge_plan
 from layup.errors import InputError
 
 
 @app.command()
 def merge(
-    models: Annotated[list[Path], typer.Argument(help="Two or more .layup files.", metavar="MODELS")],
+    models: Annotated[
+        list[Path], typer.Argument(help="Two or more .layup files, or one plan.", metavar="MODELS")
+    ],
     to: Annotated[Path, typer.Option(help="Where to write the merged model.")],
     base: Annotated[
         Path | None,
@@ -47,11 +50,15 @@ def merge(
 
     layup merge berlin.layup lima.layup --to both.layup
     layup merge a.layup b.layup --base old.layup --to new.layup
+    layup merge plan/ --to m.layup           what `layup shards` has planned
 
     Photos that several of them have learned count once: their features are read
     from the cache. In the second example, a and b both grew from old, so
     a + b − old is computed, and no features are needed.
     """
+    if len(models) == 1 and models[0].is_dir():
+        merge_plan(models[0], to, overwrite)
+        return
     if len(models) < 2:
         raise InputError(f"Merging takes at least two models, not {len(models)}.")
     require_model(*models, *([base] if base else []))

@@ -39,12 +39,13 @@ class Wanted:
     def opened(self, path: Path, weights: Path | None, allow_backbone: bool) -> ImageModel:
         """The model at this path; a new one if there is none."""
         if not path.exists():
-            return self._new(weights)
+            return self.new(weights)
         model = loaded_model(path, weights, allow_backbone, **self.reading)
         self._require_same(model, path)
         return model.configure(**self.ridge)
 
-    def _new(self, weights: Path | None) -> ImageModel:
+    def new(self, weights: Path | None) -> ImageModel:
+        """A model that has learned nothing."""
         from layup.backbones import EAGER, load_backbone
         from layup.model import LayUP
 

@@ -70,15 +70,16 @@ Engine = Annotated[
     ),
 ]
 
-Photos = Annotated[
-    Path,
-    typer.Argument(
-        help="A folder with one folder of photos per class, a zip or tar of it, WebDataset shards, "
-        "or a list of paths and labels (CSV or JSONL).",
-        metavar="PHOTOS",
-    ),
-]
-To = Annotated[Path, typer.Option(help="The model file. It is created, or extended if it exists.")]
+_PHOTOS = typer.Argument(
+    help="A folder with one folder of photos per class, a zip or tar of it, WebDataset shards, "
+    "or a list of paths and labels (CSV or JSONL).",
+    metavar="PHOTOS",
+)
+_TO = typer.Option(help="The model file. It is created, or extended if it exists.")
+Photos = Annotated[Path, _PHOTOS]
+OptionalPhotos = Annotated[Path | None, _PHOTOS]
+To = Annotated[Path, _TO]
+OptionalTo = Annotated[Path | None, _TO]
 Backbone = Annotated[
     str | None,
     typer.Option(

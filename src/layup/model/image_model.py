@@ -16,6 +16,7 @@ from layup import __version__, memory, storage
 from layup.adapters import ADAPTERS
 from layup.algebra import (
     ClassRoots,
+    ClassSums,
     Expected,
     Floats,
     SumsClassifier,
@@ -31,6 +32,7 @@ from layup.features import (
     FeatureSource,
     FeatureSpec,
     Reading,
+    Rows,
     spec_from,
 )
 from layup.images import ImageSource
@@ -270,6 +272,22 @@ class ImageModel:
         return self
 
     @in_turn
+    def learn_sums(
+        self,
+        sums: ClassSums,
+        digests: Sequence[bytes],
+        labels: Sequence[str],
+        rows: Rows,
+        row_labels: Sequence[str],
+    ) -> Self:
+        """Learn what other machines have summed of the same features: see `layup.sharding`.
+
+        digests, labels: of the photos in the sums, all of them new. rows, row_labels: samples drawn of them.
+        """
+        self.knowledge.learn_sums(sums, digests, labels, (rows, np.array(row_labels)))
+        return self
+
+    @in_turn
     def rename(self, old: str, new: str) -> Self:
         """Give a class another name. If that is the name of another class, the two become one."""
         self.knowledge.require_class(old)
@@ -364,7 +382,7 @@ class ImageModel:
         True
         """
         return state_hash(
-            self.network.identity.fingerprint, self._resolved_features().to_dict(), self.statistics_
+            self.network.identity.fingerprint, self.resolved_features.to_dict(), self.statistics_
         )
 
     @property
@@ -432,7 +450,7 @@ class ImageModel:
         backbone, tuned = self.network.state()
         first = {} if self.session is None else {"first_session": self.session.to_dict()}
         header = {
-            "features": self._resolved_features().to_dict(),
+            "features": self.resolved_features.to_dict(),
             **first,
             "backbone": backbone,
             **learned,
@@ -493,16 +511,17 @@ class ImageModel:
         """The classifier with what it has learned, empty at first."""
         return self.knowledge.classifier
 
+    @property
+    def resolved_features(self) -> FeatureSpec:
+        """The features as a file has them."""
+        return self.features if self.network.origin is not None else self.features.resolved(self.backbone_)
+
     # ---- the rest is private
 
     def _fresh_classifier(self) -> SumsClassifier:
         classifier: SumsClassifier = clone(self.classifier)
         classifier.adopt(classifier.empty(self.extractor_.layers).in_steps(self.extractor_.steps))
         return classifier
-
-    def _resolved_features(self) -> FeatureSpec:
-        """The features as a file has them."""
-        return self.features if self.network.origin is not None else self.features.resolved(self.backbone_)
 
     def _require_able_to_predict(self) -> None:
         """Refuse a model that knows nothing, and what does not fit, before an image is read."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from layup.algebra import Calibration, ClassRoots, SumsClassifier, restored
+from layup.algebra import Calibration, ClassRoots, ClassSums, Samples, SumsClassifier, restored
 from layup.errors import InputError
 from layup.model.known import KnownPhotos, Numbers, require_recognisable
 from layup.model.log import Entry, filed, from_file, last_expected, with_new_name
@@ -148,6 +148,16 @@ class Knowledge:
         chosen = self.classifier.chosen()
         entry = Entry(action, learned or {}, forgotten or {}, chosen, note=note, settings=settings)
         self.log.append(entry)
+
+    def learn_sums(
+        self, sums: ClassSums, digests: Sequence[bytes], labels: Sequence[str], drawn: Samples
+    ) -> None:
+        """Learn the sums of photos that are new, with samples drawn of them for the classifier's choices."""
+        with self.changing():
+            self.classifier.learn_sums(sums, *drawn)
+            if self.photos is not None:
+                self.photos = self.photos.with_photos(digests, labels, len(self.log))
+            self.note("learn", sums.count_by_label())
 
     def forget(self, rows: Numbers, minus: Parts, forgotten: Mapping[str, int]) -> None:
         """Subtract photos, and no longer know these rows."""

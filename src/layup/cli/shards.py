@@ -1,0 +1,100 @@
+"""`layup shards`: a plan of slices for many machines; and what `learn --shard` and `merge` do with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from layup.cli import console
+from layup.cli.app import app
+from layup.cli.files import held, labelled
+from layup.cli.networks import Wanted
+from layup.cli.options import (
+    NETWORK,
+    Anonymous,
+    Backbone,
+    Balance,
+    Engine,
+    K,
+    Lam,
+    Photos,
+    Weights,
+    given,
+    number_or_rule,
+)
+from layup.errors import InputError
+from layup.formats import plural
+from layup.progress import progress_bar
+
+
+@app.command()
+def shards(
+    photos: Photos,
+    to: Annotated[Path, typer.Option(help="Folder for the plan.")],
+    size: Annotated[int, typer.Option(help="Photos per slice.", min=1)] = 10_000,
+    anonymous: Anonymous = False,
+    backbone: Backbone = None,
+    weights: Weights = None,
+    input_size: Annotated[
+        int | None,
+        typer.Option(help="Height and width of the network's input, in pixels.", rich_help_panel=NETWORK),
+    ] = None,
+    k: K = None,
+    lam: Lam = None,
+    balance: Balance = None,
+    engine: Engine = None,
+) -> None:
+    """Cut photos into slices that many machines can learn, for one model.
+
+    layup shards photos/ --to plan/          slices of 10,000 photos
+    layup learn --shard plan/ 0              on any machine, in any order …
+    layup learn --shard plan/ 1              … one slice each
+    layup merge plan/ --to m.layup           the model of all of them
+
+    All machines must see the folder of the plan, and the photos under the same
+    paths. The merged model is the one that `layup learn photos/` gives on one
+    machine, with the same state hash.
+    """
+    ridge = given({"lam": number_or_rule(lam), "balance": balance})
+    images, labels = labelled(photos)
+    from layup.images import LabelledPhotos
+    from layup.sharding import Plan
+
+    model = Wanted(backbone, input_size, engine, k, anonymous=anonymous, ridge=ridge).new(weights)
+    plan = Plan.write(to, LabelledPhotos(images, labels), model, size)
+    console.say(
+        f"{plan.images:,} photos in {len(plan.slices):,} slices, from 0 to {len(plan.slices) - 1:,}: {to}"
+    )
+
+
+def learn_shard(folder: Path, number: int, loading: dict[str, Any]) -> None:
+    """Compute a slice of a plan; `loading` are options of `layup.load`."""
+    from layup.sharding import Plan, compute
+
+    plan = Plan.read(folder)
+    path, shard = compute(plan, number, lambda: plan.start(**loading))
+    console.remarks(f"Skipped {reason}" for reason in shard.bad)
+    if shard.twice:
+        console.remark(f"Left out: {shard.twice:,} photos that are there already.")
+    sums = shard.sums
+    classes = plural(len(sums.labels), "class", "es")
+    console.say(f"Slice {number}: {plural(sums.total, 'photo')} of {classes}: {path}")
+
+
+def merge_plan(folder: Path, to: Path, overwrite: bool) -> None:
+    """Merge all shards of a plan."""
+    from layup.sharding import Plan, union
+
+    plan = Plan.read(folder)
+    with held(to):
+        if to.exists() and not overwrite:
+            raise InputError(f"'{to}' exists already. Give another --to, or --overwrite to replace it.")
+        with progress_bar(None) as bar:
+            task = bar.add_task("Merging", total=len(plan.slices), note="")
+            model, bad = union(plan, done=lambda number: bar.advance(task))
+        model.save(to)
+    console.remarks(f"Skipped {reason}" for reason in bad)
+    console.knowledge(to, model.counts_, model.classifier_.chosen())
+    console.say(f"State hash: {model.state_hash}")

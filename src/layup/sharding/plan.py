@@ -1,0 +1,144 @@
+"""A plan: which photos are summed together, and the model that all slices begin with.
+
+A plan is a folder. Its slices are lists of photos as `layup learn` reads them (slice-00017.csv). start.layup
+is a model that has learned nothing: it names the network, its features with their steps, the classifier and,
+if there is one, the adapter. plan.json says what the slices must be.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self, Unpack
+
+from layup import schema, storage
+from layup.errors import InputError
+from layup.features import Reading
+from layup.images import LabelledPhotos, labelled_photos, manifest_text
+from layup.model import ImageModel, load
+from layup.schema import HASH, whole
+
+NAME = "plan.json"
+START = "start.layup"
+FIELDS: schema.Shape = {"images": whole(1), "slices": [HASH], "model": HASH}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A plan in a folder.
+
+    images: how many photos there are in all slices.
+    slices: the SHA-256 of the list of each slice.
+    model: that of what every slice begins with.
+    """
+
+    folder: Path
+    images: int
+    slices: tuple[str, ...]
+    model: str
+
+    @classmethod
+    def write(cls, folder: str | Path, photos: LabelledPhotos, model: ImageModel, size: int) -> Self:
+        """Cut photos into slices of `size`, for a model that has learned nothing."""
+        folder = Path(folder)
+        _require_usable(model, size)
+        if (folder / NAME).exists():
+            raise InputError(f"'{folder}' holds a plan already. Give another folder.")
+        storage.make_folder(folder)
+        model.save(folder / START)
+        slices = []
+        for number, start in enumerate(range(0, len(photos.labels), size)):
+            part = slice(start, start + size)
+            text = manifest_text(photos.images[part], photos.labels[part])
+            storage.write_text(folder / _slice(number), text)
+            slices.append(hashlib.sha256(text.encode()).hexdigest())
+        made = cls(folder, len(photos.labels), tuple(slices), _identity(model))
+        about = {"images": made.images, "slices": slices, "model": made.model}
+        storage.write_text(folder / NAME, json.dumps(about, indent=1) + "\n")  # last: now it is a plan
+        return made
+
+    @classmethod
+    def read(cls, folder: str | Path) -> Self:
+        """The plan in a folder."""
+        folder = Path(folder)
+        if not is_plan(folder):
+            raise InputError(f"'{folder}' is no plan: it has no {NAME}. `layup shards` makes one.")
+        try:
+            values = json.loads((folder / NAME).read_text("utf-8"))
+            schema.require(values, FIELDS, NAME)
+        except (OSError, ValueError) as error:
+            raise storage.damaged(folder / NAME, str(error)) from error
+        return cls(folder, values["images"], tuple(values["slices"]), values["model"])
+
+    @property
+    def digest(self) -> str:
+        """Hex SHA-256 of all that decides the result."""
+        return hashlib.sha256(json.dumps([self.slices, self.model]).encode()).hexdigest()
+
+    def photos(self, number: int) -> LabelledPhotos:
+        """The photos of a slice, as they were planned."""
+        if not 0 <= number < len(self.slices):
+            raise InputError(
+                f"There is no slice {number} in '{self.folder}': it has {len(self.slices)}, from 0 on."
+            )
+        path = self.folder / _slice(number)
+        try:
+            found = hashlib.sha256(path.read_bytes()).hexdigest()
+        except OSError as error:
+            raise InputError(f"Cannot read '{path}': {error.strerror}.") from error
+        if found != self.slices[number]:
+            raise InputError(f"'{path}' has changed since it was planned. Make a new plan.")
+        return labelled_photos(path)
+
+    def start(
+        self,
+        *,
+        weights: str | Path | None = None,
+        allow_backbone: bool = False,
+        **reading: Unpack[Reading],
+    ) -> ImageModel:
+        """The model that every slice begins with, which has learned nothing; options as in `layup.load`."""
+        path = self.folder / START
+        model = load(path, weights=weights, allow_backbone=allow_backbone, **reading)
+        if _identity(model) != self.model:
+            raise InputError(f"'{path}' is not the model that was planned. Make a new plan.")
+        return model
+
+
+def is_plan(folder: str | Path) -> bool:
+    """Whether there is a plan in this folder."""
+    return (Path(folder) / NAME).is_file()
+
+
+def _slice(number: int) -> str:
+    return f"slice-{number:05}.csv"
+
+
+def _identity(model: ImageModel) -> str:
+    """Hex SHA-256 of network, features and classifier."""
+    about: Mapping[str, Any] = model.network.state()[0]
+    features, classifier = model.resolved_features.to_dict(), model.classifier_.state()[0]
+    decides = [about["fingerprint"], about["engine"], features, classifier]
+    return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
+
+
+def _require_usable(model: ImageModel, size: int) -> None:
+    if size < 1:
+        raise InputError(f"Slices of {size} photos are impossible. Use 1 or more.")
+    if model.classes_:
+        raise InputError("A plan begins with a model that has learned nothing, and this one has.")
+    if model.statistics_.steps is None:
+        raise InputError("Slices can be added to the bit only if sums are exact. Use LayUP(exact=True).")
+    if model.session is not None and not model.network.adapted:
+        raise InputError(
+            "A network is tuned on one machine. Tune it first: let a model learn the first classes with "
+            "an adapter, and merge it with what the plan gives."
+        )
+    if model.classifier_.needs_samples and not model.classifier_.needs_few:
+        raise InputError(
+            "This rule for λ looks at all samples at once, which no machine has here. Use the default "
+            "classifier, lam='gcv', or a number."
+        )

@@ -1,0 +1,72 @@
+"""`layup shards`, `learn --shard` and `merge` of a plan on the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from photos import name, write_photos
+
+
+@pytest.fixture
+def photos(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_photos(Path("photos"), {0: 7, 1: 5, 2: 4})
+    return tmp_path
+
+
+@pytest.fixture
+def planned(photos, ok):
+    return ok("shards", "photos", "--to", "plan", "--size", 6, "--backbone", "vit-nano").out
+
+
+def hash_of(ok, model):
+    return json.loads(ok("info", model, "--json").out)["state_hash"]
+
+
+def test_slices_merge_into_the_model_of_one_machine(planned, ok):
+    assert "16 photos in 3 slices, from 0 to 2: plan" in planned
+    for number in (2, 0, 1):
+        told = ok("learn", "--shard", "plan", number).out
+        assert f"Slice {number}: " in told
+        assert "plan/shard-" in told
+    told = ok("merge", "plan", "--to", "m.layup").out
+    assert "3 classes from 16 photos" in told
+    ok("learn", "photos", "--to", "one.layup", "--backbone", "vit-nano")
+    assert f"State hash: {hash_of(ok, 'one.layup')}" in told
+    assert hash_of(ok, "m.layup") == hash_of(ok, "one.layup")
+    ok("learn", "photos", "--to", "m.layup")  # which knows them all
+    assert hash_of(ok, "m.layup") == hash_of(ok, "one.layup")
+
+
+def test_what_is_missing_and_what_is_wrong_is_one_sentence(planned, ok, refused):
+    ok("learn", "--shard", "plan", 1)
+    refused("merge", "plan", "--to", "m.layup", says=["2 of 3 slices", "0, 2"])
+    refused("learn", "--shard", "plan", 9, says=["no slice 9"])
+    refused("learn", "--shard", "photos", 0, says=["'photos' is no plan"])
+    refused("merge", "photos", "--to", "m.layup", says=["'photos' is no plan"])
+    refused("learn", says=["--to"])
+    assert not Path("m.layup").exists()
+
+
+def test_a_plan_is_not_overwritten_nor_a_model(planned, ok, refused):
+    refused("shards", "photos", "--to", "plan", "--backbone", "vit-nano", says=["holds a plan already"])
+    for number in range(3):
+        ok("learn", "--shard", "plan", number)
+    ok("merge", "plan", "--to", "m.layup")
+    refused("merge", "plan", "--to", "m.layup", says=["exists already"])
+    ok("merge", "plan", "--to", "m.layup", "--overwrite")
+
+
+def test_a_search_of_lambda_cannot_be_planned(photos, refused):
+    refused("shards", "photos", "--to", "plan", "--lam", "search", says=["all samples at once"])
+
+
+def test_bad_photos_are_remarked(photos, ok):
+    Path("photos", name(1), "bad.jpg").write_bytes(b"no image")
+    ok("shards", "photos", "--to", "plan", "--backbone", "vit-nano")
+    told = ok("learn", "--shard", "plan", 0)
+    assert "bad.jpg" in told.err
+    assert "bad.jpg" in ok("merge", "plan", "--to", "m.layup").err
