@@ -2,13 +2,14 @@
 
     python -m benchmarks.method_table [--data ../shared/data] [--out .bench/table] [--networks ViT-Tiny]
                                       [--datasets birds PACS] [--rows nmc ranpac] [--seeds 0 1 2] [--finished]
-                                      [--costs] [--save docs/images/methods.png]
+                                      [--costs] [--save docs/images/methods.png] [--page docs/methods.md]
 
 Runs what is missing in docs/methods/cells.json (hours; an interrupted run resumes, and the records are those
 of `layup run`), or with --finished nothing, and prints a table with A_T in percent, the mean over seeds and
 its standard error.
 --costs adds the seconds to learn the birds with one thread, measured side by side in one go; --save, with it,
-draws accuracy against cost. Needs the three archives and vit-tiny.safetensors in the data folder.
+draws accuracy against cost. --page writes the tables into docs/methods.md. Needs the three archives and
+vit-tiny.safetensors in the data folder.
 
 A network's passes are counted per training image: forward ones to read it, and those that train through it.
 """
@@ -16,6 +17,7 @@ A network's passes are counted per training image: forward ones to read it, and 
 from __future__ import annotations
 
 import argparse
+import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -29,6 +31,7 @@ import torch
 
 from benchmarks.cells import Cell, Cells
 from benchmarks.choices import HERE, unpack
+from layup import storage
 from layup.backbones import Backbone
 from layup.benchmark import NO_ADAPTER, Experiment, Record, RunSpec, run
 from layup.benchmark.comparison import last_right
@@ -332,6 +335,17 @@ def draw(path: Path, lines: Sequence[Line], network: str) -> None:
     figure.savefig(path)
 
 
+def filled(page: str, network: str, table: str) -> str:
+    """The page with the table of a network between its marks.
+
+    >>> filled("<!-- methods, bundled -->\\nold\\n<!-- end -->", "bundled", "new")
+    '<!-- methods, bundled -->\\nnew\\n<!-- end -->'
+    """
+    begin, end = f"<!-- methods, {network} -->", "<!-- end -->"
+    marked = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}", flags=re.DOTALL)
+    return marked.sub(lambda _: f"{begin}\n{table}\n{end}", page)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
@@ -343,6 +357,7 @@ def main() -> None:
     parser.add_argument("--finished", action="store_true")
     parser.add_argument("--costs", action="store_true")
     parser.add_argument("--save", type=Path, help="with --costs: draw accuracy against cost")
+    parser.add_argument("--page", type=Path, help="write the tables into this page, between their marks")
     parser.add_argument("--cells", type=Cells, default="docs/methods/cells.json", help="what was measured")
     chosen = parser.parse_args()
     for network in chosen.networks:
@@ -350,7 +365,10 @@ def main() -> None:
         lines = [each for entry in entries(network) if (each := line(entry, network, chosen)) is not None]
         columns = ["method", *chosen.datasets, "passes per image", "trained", "state"]
         columns += ["seconds"] if chosen.costs else []
-        print(to_markdown(Table.of(columns, [each.cells for each in lines])))
+        table = to_markdown(Table.of(columns, [each.cells for each in lines]))
+        print(table)
+        if chosen.page:
+            storage.write_text(chosen.page, filled(chosen.page.read_text("utf-8"), network, table))
         if chosen.save and chosen.costs:
             draw(chosen.save.with_stem(f"{chosen.save.stem}-{network.lower()}"), lines, network)
 

@@ -94,3 +94,12 @@ def counts_in(model: Path) -> dict[str, int]:
     """How many images of each class a model file says that it holds."""
     header = storage.read_header(model, "model")
     return dict(zip(header["labels"], header["counts"], strict=True))
+
+
+def save_crops(folder: Path, count: int = 40, classes: int = 4) -> Path:
+    """Different pictures as files, in turn of each class."""
+    for number, image in enumerate(crops(count, side=16)):
+        path = folder / f"class {number % classes}" / f"{number:03}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(image).save(path)
+    return folder

@@ -52,12 +52,29 @@ def test_what_is_missing_and_what_is_wrong_is_one_sentence(planned, ok, refused)
 
 
 def test_a_plan_is_not_overwritten_nor_a_model(planned, ok, refused):
-    refused("shards", "photos", "--to", "plan", "--backbone", "vit-nano", says=["holds a plan already"])
+    refused("shards", "photos", "--to", "plan", "--backbone", "vit-nano", says=["holds another plan"])
     for number in range(3):
         ok("learn", "--shard", "plan", number)
     ok("merge", "plan", "--to", "m.layup")
     refused("merge", "plan", "--to", "m.layup", says=["exists already"])
     ok("merge", "plan", "--to", "m.layup", "--overwrite")
+
+
+@pytest.mark.slow
+def test_ray_gives_the_model_of_one_machine(photos, ok, refused):
+    pytest.importorskip("ray", reason="Ray is not installed")
+    told = ok("learn", "photos", "--to", "m.layup", "--backbone", "vit-nano", "--ray", "--slice-size", 6).out
+    ok("learn", "photos", "--to", "one.layup", "--backbone", "vit-nano")
+    assert f"State hash: {hash_of(ok, 'one.layup')}" in told
+    assert not Path("m.layup.plan").exists()
+    refused("learn", "photos", "--to", "m.layup", "--ray", says=["exists already", "layup merge"])
+
+
+def test_a_cluster_that_is_not_there_is_one_sentence(photos, refused):
+    pytest.importorskip("ray", reason="Ray is not installed")
+    command = ("learn", "photos", "--to", "m.layup", "--backbone", "vit-nano", "--address", "127.0.0.1:9")
+    refused(*command, says=["No Ray cluster can be reached at '127.0.0.1:9'"])
+    assert not Path("m.layup").exists()
 
 
 def test_a_search_of_lambda_cannot_be_planned(photos, refused):

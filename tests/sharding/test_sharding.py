@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,18 +14,7 @@ from layup.errors import DamagedFileError, InputError
 from layup.images import labelled_photos
 from layup.sharding import Plan, Shard, compute, is_plan, union
 from layup.sharding.shard import shard_path
-from photos import crops
-
-CLASSES = 4
-
-
-def save_photos(folder: Path, count: int = 40, start: int = 0) -> Path:
-    """Different pictures, in turn of each class."""
-    for number, image in enumerate(crops(start + count, side=16)[start:]):
-        path = folder / f"class {number % CLASSES}" / f"{start + number:03}.png"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(image).save(path)
-    return folder
+from photos import crops, save_crops
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +24,7 @@ def nano():
 
 @pytest.fixture(scope="module")
 def photos(tmp_path_factory):
-    return save_photos(tmp_path_factory.mktemp("photos"))
+    return save_crops(tmp_path_factory.mktemp("photos"))
 
 
 @pytest.fixture
@@ -109,7 +97,7 @@ def test_a_shard_that_is_there_is_not_computed_again(plan, monkeypatch):
 
 
 def test_a_photo_in_two_slices_counts_once_in_the_first(photos, nano, tmp_path, whole):
-    twice = save_photos(tmp_path / "photos")
+    twice = save_crops(tmp_path / "photos")
     shutil.copy(twice / "class 0/000.png", twice / "class 3/copy.png")  # another class: the first counts
     shutil.copy(twice / "class 1/001.png", twice / "class 1/zzz.png")
     plan = Plan.write(tmp_path / "plan", labelled_photos(twice), LayUP(nano, 2), 6)
@@ -126,7 +114,7 @@ def test_a_photo_in_two_slices_counts_once_in_the_first(photos, nano, tmp_path, 
 
 
 def test_a_photo_twice_in_a_slice_counts_once(nano, tmp_path, whole):
-    twice = save_photos(tmp_path / "photos")
+    twice = save_crops(tmp_path / "photos")
     shutil.copy(twice / "class 1/001.png", twice / "class 1/zzz.png")
     plan = Plan.write(tmp_path / "plan", labelled_photos(twice), LayUP(nano, 2), 100)
     [(_, shard)] = compute_all(plan)
@@ -135,7 +123,7 @@ def test_a_photo_twice_in_a_slice_counts_once(nano, tmp_path, whole):
 
 
 def test_bad_photos_are_named_and_left_out(photos, nano, tmp_path, whole):
-    with_bad = save_photos(tmp_path / "photos")
+    with_bad = save_crops(tmp_path / "photos")
     (with_bad / "class 2/broken.jpg").write_bytes(b"no image")
     plan = Plan.write(tmp_path / "plan", labelled_photos(with_bad), LayUP(nano, 2), 10)
     compute_all(plan)
@@ -252,8 +240,14 @@ def test_a_damaged_plan_is_one_sentence(plan):
 
 def test_a_plan_is_read_as_it_was_written(plan):
     assert Plan.read(plan.folder) == plan
-    with pytest.raises(InputError, match="holds a plan already"):
+    with pytest.raises(InputError, match="holds another plan"):
         Plan.write(plan.folder, plan.photos(0), LayUP("vit-nano"), 9)
+
+
+def test_the_same_plan_goes_on(plan, photos, nano):
+    path, _ = compute(plan, 0)
+    assert Plan.write(plan.folder, labelled_photos(photos), LayUP(nano, 2), 9) == plan
+    assert path.exists()
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from layup.cli.app import app
 from layup.cli.files import held, labelled
 from layup.cli.networks import Wanted
 from layup.cli.options import (
+    MACHINES,
     NETWORK,
     TUNING,
     AllowBackbone,
@@ -33,7 +34,7 @@ from layup.cli.options import (
     given,
     number_or_rule,
 )
-from layup.cli.shards import learn_shard
+from layup.cli.shards import SIZE, learn_on_ray, learn_shard
 from layup.errors import InputError
 
 if TYPE_CHECKING:
@@ -48,6 +49,22 @@ def learn(
         tuple[Path, int] | None,
         typer.Option(help="Learn one slice of what `layup shards` has planned.", metavar="PLAN NUMBER"),
     ] = None,
+    ray: Annotated[
+        bool,
+        typer.Option(
+            "--ray",
+            help="Learn a new model on all processors of this machine, or of the cluster at --address: "
+            "pip install 'layup-cl\\[ray]'.",
+            rich_help_panel=MACHINES,
+        ),
+    ] = False,
+    address: Annotated[
+        str | None, typer.Option(help="Address of a Ray cluster.", rich_help_panel=MACHINES)
+    ] = None,
+    slice_size: Annotated[
+        int,
+        typer.Option(help="Photos that a worker of Ray's takes together.", min=1, rich_help_panel=MACHINES),
+    ] = SIZE,
     again: Annotated[
         bool, typer.Option("--again", help="Count all photos, also those that the model knows.")
     ] = False,
@@ -102,6 +119,7 @@ def learn(
     layup learn photos/ --to m.layup       next week: only what is new
     layup learn more/ --to m.layup         new classes, or more of the old ones
     layup learn photos/ --to v.layup --backbone vit-nano
+    layup learn photos/ --to m.layup --ray on all processors, the same model
     layup learn --shard plan/ 17           a slice of a plan, see `layup shards`
 
     Photos that the model knows are left out. The photos are not kept, only one
@@ -119,10 +137,13 @@ def learn(
     if anonymous and relabel:
         raise InputError("An anonymous model cannot move photos: it does not know them. Leave --relabel out.")
     session = first_session(adapt, preset=preset, epochs=epochs, learning_rate=learning_rate, seed=seed)
-    paths, labels = labelled(photos)
     reading = {"cache": not no_cache, "workers": workers}
     ridge = given({"lam": number_or_rule(lam), "balance": balance})
     wanted = Wanted(backbone, input_size, engine, k, session, anonymous, per_class, ridge, reading)
+    if ray or address is not None:
+        learn_on_ray(photos, to, wanted, weights, slice_size, address)
+        return
+    paths, labels = labelled(photos)
     with held(to):
         checkpoint = to.with_name(f"{to.name}.adapting")
         model = wanted.opened(to, weights, allow_backbone)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from layup.tuning import FirstSession
 
 NETWORK = "Network"
+MACHINES = "Several processors or machines"
 TUNING = "Tune the network first (advanced)"
 """Headings of options in the help."""
 

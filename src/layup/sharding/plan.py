@@ -42,22 +42,29 @@ class Plan:
 
     @classmethod
     def write(cls, folder: str | Path, photos: LabelledPhotos, model: ImageModel, size: int) -> Self:
-        """Cut photos into slices of `size`, for a model that has learned nothing."""
+        """Cut photos into slices of `size`, for a model that has learned nothing.
+
+        If the folder has this very plan already, it is left as it is, with what was computed of it.
+        """
         folder = Path(folder)
         _require_usable(model, size)
-        if (folder / NAME).exists():
-            raise InputError(f"'{folder}' holds a plan already. Give another folder.")
-        storage.make_folder(folder)
-        model.save(folder / START)
+        before = cls.read(folder) if is_plan(folder) else None
+        if before is None:
+            storage.make_folder(folder)
         slices = []
         for number, start in enumerate(range(0, len(photos.labels), size)):
             part = slice(start, start + size)
             text = manifest_text(photos.images[part], photos.labels[part])
-            storage.write_text(folder / _slice(number), text)
             slices.append(hashlib.sha256(text.encode()).hexdigest())
+            if before is None:
+                storage.write_text(folder / slice_name(number), text)
         made = cls(folder, len(photos.labels), tuple(slices), _identity(model))
-        about = {"images": made.images, "slices": slices, "model": made.model}
-        storage.write_text(folder / NAME, json.dumps(about, indent=1) + "\n")  # last: now it is a plan
+        if before is None:
+            model.save(folder / START)
+            about = {"images": made.images, "slices": slices, "model": made.model}
+            storage.write_text(folder / NAME, json.dumps(about, indent=1) + "\n")  # last: now it is a plan
+        elif made != before:
+            raise InputError(f"'{folder}' holds another plan. Give another folder.")
         return made
 
     @classmethod
@@ -84,7 +91,7 @@ class Plan:
             raise InputError(
                 f"There is no slice {number} in '{self.folder}': it has {len(self.slices)}, from 0 on."
             )
-        path = self.folder / _slice(number)
+        path = self.folder / slice_name(number)
         try:
             found = hashlib.sha256(path.read_bytes()).hexdigest()
         except OSError as error:
@@ -113,7 +120,12 @@ def is_plan(folder: str | Path) -> bool:
     return (Path(folder) / NAME).is_file()
 
 
-def _slice(number: int) -> str:
+def slice_name(number: int) -> str:
+    """The name of the list of a slice.
+
+    >>> slice_name(17)
+    'slice-00017.csv'
+    """
     return f"slice-{number:05}.csv"
 
 

@@ -18,6 +18,10 @@ SOME = 10
 """How many slices a sentence names."""
 
 
+class DoubledError(InputError):
+    """Some photos are in several slices: the plan has noted which slices must be computed again."""
+
+
 @dataclass
 class _Gathered:
     """What was read of the shards so far."""
@@ -69,7 +73,7 @@ def union(
         for number, digests in gathered.twice.items():
             skip(plan, number, digests)
         count = sum(map(len, gathered.twice.values()))
-        raise InputError(
+        raise DoubledError(
             f"{count:,} photos are in several slices, and count once. Compute these slices again: "
             f"{_numbers([*gathered.twice])}. Then merge again."
         )
