@@ -23,7 +23,7 @@ from layup.errors import InputError, LayupError
 from layup.model import ImageModel
 from layup.sharding.plan import NAME, START, Plan, is_plan, slice_name
 from layup.sharding.shard import SKIP, compute, shard_path
-from layup.sharding.union import DoubledError, union
+from layup.sharding.unions import DoubledError, union
 
 TRIES = 4
 """How often a slice is tried before it is given up."""
