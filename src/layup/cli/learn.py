@@ -34,7 +34,7 @@ from layup.cli.options import (
     given,
     number_or_rule,
 )
-from layup.cli.shards import SIZE, learn_on_ray, learn_shard
+from layup.cli.plans import SIZE, learn_on_ray, learn_shard
 from layup.errors import InputError
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from layup.cli import console
 from layup.cli.app import app
 from layup.cli.files import held, require_model
 from layup.cli.options import checked_rule, given, number_or_rule
-from layup.cli.shards import merge_plan
+from layup.cli.plans import merge_plan
 from layup.errors import InputError
 
 
