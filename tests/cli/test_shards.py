@@ -51,6 +51,12 @@ def test_what_is_missing_and_what_is_wrong_is_one_sentence(planned, ok, refused)
     assert not Path("m.layup").exists()
 
 
+@pytest.mark.parametrize("option", ["--again", "--relabel", "--strict", "--per-class"])
+def test_what_a_plan_cannot_do_is_said(planned, refused, option):
+    refused("learn", "--shard", "plan", 0, option, says=["--shard", option])
+    refused("learn", "photos", "--to", "m.layup", "--ray", option, says=["--ray", option])
+
+
 def test_a_plan_is_not_overwritten_nor_a_model(planned, ok, refused):
     refused("shards", "photos", "--to", "plan", "--backbone", "vit-nano", says=["holds another plan"])
     for number in range(3):

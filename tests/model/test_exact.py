@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given as given_, settings, strategies as st
 
-from layup import LayNMC, LayUP, load
+from layup import FirstSession, LayNMC, LayUP, load
 from layup.errors import MismatchError
 from layup.features import LastLayers, Rounded
 from models import given, small_model, small_network
@@ -132,9 +132,7 @@ def test_rounding_hardly_moves_scores():
 
 
 def test_steps_are_those_of_the_network_that_was_tuned():
-    model = LayUP("vit-nano", adapter="ssf", cache=False)
-    images, labels = given(PHOTOS)
-    model.session = model.session.__class__("ssf", epochs=1, trial=False)
-    model.learn(images, labels)
+    model = LayUP("vit-nano", adapter=FirstSession("ssf", epochs=1), cache=False)
+    model.learn(*given(PHOTOS))
     assert model.statistics_.steps.exponents == model.extractor_.steps
     assert model.state_hash is not None

@@ -142,7 +142,7 @@ def test_a_driver_that_is_killed_goes_on(local, plan, expected):
     """Another process drives; it is killed after some shards, and everything it started with it."""
     code = (
         "from layup.sharding import Plan, compute_on_ray\n"
-        f"compute_on_ray(Plan.read({str(plan.folder)!r}), workers=1)"
+        f"compute_on_ray(Plan.read({str(plan.folder)!r}), processes=1)"
     )
     driver = subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
     limit = time.monotonic() + 120

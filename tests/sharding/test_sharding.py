@@ -133,6 +133,30 @@ def test_bad_photos_are_named_and_left_out(photos, nano, tmp_path, whole):
     assert model.state_hash == whole.state_hash
 
 
+def test_a_slice_without_a_usable_photo_holds_nothing(nano, tmp_path, whole):
+    """A photo that is bad, or in an earlier slice, must not keep the others from being merged."""
+    folder = save_crops(tmp_path / "photos")
+    (folder / "class 2/broken.jpg").write_bytes(b"no image")
+    shutil.copy(folder / "class 0/000.png", folder / "class 3/copy.png")
+    plan = Plan.write(tmp_path / "plan", labelled_photos(folder), LayUP(nano, 2), 1)
+    compute_all(plan)
+    with pytest.raises(InputError, match="1 photos are in several slices"):
+        union(plan)
+    compute_all(plan)
+    model, bad = union(plan)
+    assert len(bad) == 1
+    assert model.state_hash == whole.state_hash
+
+
+def test_a_plan_without_any_usable_photo_says_why(nano, tmp_path):
+    (tmp_path / "photos/cat").mkdir(parents=True)
+    (tmp_path / "photos/cat/broken.jpg").write_bytes(b"no image")
+    plan = Plan.write(tmp_path / "plan", labelled_photos(tmp_path / "photos"), LayUP(nano, 2), 5)
+    compute_all(plan)
+    with pytest.raises(InputError, match=r"No photo of .* can be used: .*broken\.jpg"):
+        union(plan)
+
+
 @pytest.mark.parametrize("lam", [1.0, "gcv"])
 def test_the_papers_classifier_from_the_sums(photos, nano, tmp_path, lam):
     plan = Plan.write(tmp_path / "plan", labelled_photos(photos), LayUP(nano, 2, lam), 15)
@@ -256,6 +280,7 @@ def test_the_same_plan_goes_on(plan, photos, nano):
         ({"lam": "search"}, "looks at all samples at once"),
         ({"exact": False}, "only if sums are exact"),
         ({"adapter": "ssf"}, "tuned on one machine"),
+        ({"per_class": True}, "no root per class"),
     ],
 )
 def test_models_that_cannot_be_planned_are_refused(photos, nano, tmp_path, options, says):

@@ -128,6 +128,8 @@ def learn(
     takes minutes to hours. If it is interrupted, give the same command again to
     continue.
     """
+    if (shard is not None or ray or address is not None) and (again or relabel or strict or per_class):
+        raise InputError("With --shard and --ray, leave out --again, --relabel, --strict and --per-class.")
     if shard is not None:
         reading = {"cache": not no_cache, "workers": workers}
         learn_shard(*shard, {"weights": weights, "allow_backbone": allow_backbone, **reading})

@@ -149,6 +149,8 @@ def _require_usable(model: ImageModel, size: int) -> None:
             "A network is tuned on one machine. Tune it first: let a model learn the first classes with "
             "an adapter, and merge it with what the plan gives."
         )
+    if model.per_class:
+        raise InputError("A plan keeps no root per class. Leave per_class out.")
     if model.classifier_.needs_samples and not model.classifier_.needs_few:
         raise InputError(
             "This rule for λ looks at all samples at once, which no machine has here. Use the default "

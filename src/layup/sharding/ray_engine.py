@@ -19,10 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from layup import storage
+from layup.backbones import first_line
 from layup.errors import InputError, LayupError
 from layup.model import ImageModel
 from layup.sharding.plan import NAME, START, Plan, is_plan, slice_name
-from layup.sharding.shard import SKIP, compute, shard_path
+from layup.sharding.shard import SKIP, compute, missing, shard_path
 from layup.sharding.unions import DoubledError, union
 
 TRIES = 4
@@ -93,9 +94,9 @@ def cluster(address: str | None) -> Iterator[Any]:
         if mine:
             ray.init(address=address or LOCAL, log_to_driver=False, logging_level=logging.ERROR)
     except ConnectionError as error:
-        raise InputError(f"No Ray cluster can be reached at {address!r}: {_first_line(error)}") from None
+        raise InputError(f"No Ray cluster can be reached at {address!r}: {first_line(error)}") from None
     except (RuntimeError, ValueError) as error:
-        raise InputError(f"Ray cannot be used at {address or LOCAL!r}: {_first_line(error)}") from None
+        raise InputError(f"Ray cannot be used at {address or LOCAL!r}: {first_line(error)}") from None
     try:
         yield ray
     finally:
@@ -112,7 +113,7 @@ def _require_reachable(address: str | None) -> None:
         with socket.create_connection((host.strip("[]"), int(port)), timeout=SECONDS):
             pass
     except (OSError, ValueError) as error:
-        raise InputError(f"No Ray cluster can be reached at {address!r}: {_first_line(error)}.") from None
+        raise InputError(f"No Ray cluster can be reached at {address!r}: {first_line(error)}") from None
 
 
 class Pool:
@@ -153,7 +154,7 @@ class Pool:
                 failures[number] += 1
                 if failures[number] == TRIES:
                     where = "A worker" if number is None else f"Slice {number} of '{self.plan.folder}'"
-                    raise InputError(f"{where} failed {TRIES} times: {_first_line(error)}") from None
+                    raise InputError(f"{where} failed {TRIES} times: {first_line(error)}") from None
                 waiting.extend([] if number is None else [number])
                 working |= [self._begun()]
                 continue
@@ -185,19 +186,18 @@ def compute_on_ray(
     plan: Plan,
     *,
     address: str | None = None,
-    workers: int | None = None,
+    processes: int | None = None,
     done: Callable[[Done], object] = lambda done: None,
     **loading: Any,
 ) -> None:
     """Compute all slices of a plan that are missing.
 
-    address: of a cluster; by default, Ray is started on this machine. workers: how many; by default one for
-    each processor. done: is told of each slice. loading: options of `layup.load`, for the workers.
+    address: of a cluster; by default, Ray is started on this machine. processes: how many compute; by
+    default one for each processor. done: is told of each slice. loading: options of `layup.load`, for them.
     """
-    missing = [number for number in range(len(plan.slices)) if not shard_path(plan, number).exists()]
-    if missing:
+    if absent := missing(plan):
         with cluster(address) as ray:
-            Pool(ray, plan, loading, workers).run(missing, done)
+            Pool(ray, plan, loading, processes).run(absent, done)
 
 
 def learn_on_ray(
@@ -221,8 +221,4 @@ def _sentence(error: Exception, number: int | None) -> LayupError:
     where = "A worker" if number is None else f"Slice {number}"
     if isinstance(cause, LayupError):
         return InputError(f"{where}: {cause}")
-    return InputError(f"{where} failed: {_first_line(cause)}")
-
-
-def _first_line(error: BaseException) -> str:
-    return str(error).strip().partition("\n")[0] or type(error).__name__
+    return InputError(f"{where} failed: {first_line(cause)}")

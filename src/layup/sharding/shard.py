@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from layup import schema, storage
 from layup.algebra import JUDGED, GramStatistics, drawn
-from layup.errors import InputError
 from layup.features import Rows
 from layup.images import described
 from layup.model import ImageModel
@@ -86,7 +85,8 @@ class Shard:
         header, arrays = storage.read(path, KIND)
         with storage.believed(path):
             schema.require(header, FIELDS, "header")
-            if (header["plan"], header["slice"]) != (plan.digest, number):
+            own = plan.digest, number, skipped_hash(plan, number)
+            if (header["plan"], header["slice"], header["skipped"]) != own:
                 raise ValueError("it belongs to another plan, or to another slice")
             sums = GramStatistics.from_state(
                 header["sums"], {name: arrays[name] for name in GramStatistics.ARRAYS if name in arrays}
@@ -127,6 +127,11 @@ def shard_path(plan: Plan, number: int) -> Path:
     return plan.folder / f"shard-{hashlib.sha256(decides.encode()).hexdigest()[:16]}.layup"
 
 
+def missing(plan: Plan) -> list[int]:
+    """The slices that were not computed yet."""
+    return [number for number in range(len(plan.slices)) if not shard_path(plan, number).exists()]
+
+
 def skipped(plan: Plan, number: int) -> frozenset[bytes]:
     """Digests of photos of a slice that another slice has as well: they are left out here."""
     path = plan.folder / SKIP.format(number)
@@ -138,9 +143,9 @@ def skipped(plan: Plan, number: int) -> frozenset[bytes]:
         raise storage.damaged(path, str(error)) from error
 
 
-def skip(plan: Plan, number: int, digests: Mapping[bytes, Any] | set[bytes]) -> None:
+def skip(plan: Plan, number: int, digests: set[bytes]) -> None:
     """Leave these photos out when the slice is computed again."""
-    every = sorted(each.hex() for each in skipped(plan, number) | {*digests})
+    every = sorted(each.hex() for each in skipped(plan, number) | digests)
     storage.write_text(plan.folder / SKIP.format(number), json.dumps(every))
 
 
@@ -150,7 +155,7 @@ def skipped_hash(plan: Plan, number: int) -> str:
 
 
 def compute(plan: Plan, number: int, start: Callable[[], ImageModel] | None = None) -> tuple[Path, Shard]:
-    """Compute a slice and write its shard, unless it is there already.
+    """Compute a slice and write its shard, unless it is there already; it may hold no photo that can be used.
 
     start: gives the model to read with, which does not learn; by default that of `plan.start()`.
     """
@@ -176,9 +181,6 @@ def compute(plan: Plan, number: int, start: Callable[[], ImageModel] | None = No
         if len(names) > 2 * JUDGED:  # not after every batch: drawing takes a hash per sample
             kept, names = _drawn(kept, names)
     kept, names = _drawn(kept, names)
-    if not seen:
-        why = bad[0] if bad else "all of them are in other slices."
-        raise InputError(f"No photo of slice {number} of '{plan.folder}' can be used: {why}")
     index = {label: position for position, label in enumerate(sums.labels)}
     shard = Shard(
         sums,

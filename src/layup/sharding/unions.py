@@ -12,7 +12,7 @@ from layup.errors import InputError
 from layup.features import Rows
 from layup.model import ImageModel
 from layup.sharding.plan import Plan
-from layup.sharding.shard import Shard, shard_path, skip
+from layup.sharding.shard import Shard, missing, shard_path, skip
 
 SOME = 10
 """How many slices a sentence names."""
@@ -27,8 +27,8 @@ class _Gathered:
     """What was read of the shards so far."""
 
     sums: GramStatistics
-    digests: dict[bytes, tuple[str, int]] = field(default_factory=dict)
-    """The label of each photo, and the slice that has it."""
+    digests: dict[bytes, str] = field(default_factory=dict)
+    """The label of each photo."""
     rows: list[Rows] = field(default_factory=list)
     labels: list[str] = field(default_factory=list)
     bad: list[str] = field(default_factory=list)
@@ -42,29 +42,26 @@ class _Gathered:
             if digest in self.digests:
                 self.twice.setdefault(number, set()).add(digest)
             else:
-                self.digests[digest] = label, number
+                self.digests[digest] = label
         self.rows.append(shard.rows)
         self.labels += shard.row_labels()
         self.bad += shard.bad
 
 
-def union(
-    plan: Plan, model: ImageModel | None = None, *, done: Callable[[int], object] = lambda number: None
-) -> tuple[ImageModel, list[str]]:
+def union(plan: Plan, *, done: Callable[[int], object] = lambda number: None) -> tuple[ImageModel, list[str]]:
     """The model of all photos of a plan, and why some could not be used.
 
-    model: that of `plan.start()`, which learns them. done: is told each slice when its shard was read.
+    done: is told each slice when its shard was read.
 
     Refuses if shards are missing. A photo that two slices have counts once, in the first of them: then the
     others must be computed again without it, and are noted in the plan.
     """
-    missing = [n for n in range(len(plan.slices)) if not shard_path(plan, n).exists()]
-    if missing:
+    if absent := missing(plan):
         raise InputError(
-            f"{len(missing)} of {len(plan.slices)} slices of '{plan.folder}' were not computed yet: "
-            f"{_numbers(missing)}."
+            f"{len(absent)} of {len(plan.slices)} slices of '{plan.folder}' were not computed yet: "
+            f"{_numbers(absent)}."
         )
-    model = plan.start() if model is None else model
+    model = plan.start()
     gathered = _Gathered(model.statistics_.empty())
     for number in range(len(plan.slices)):
         gathered.add(number, Shard.read(shard_path(plan, number), plan, number))
@@ -77,7 +74,9 @@ def union(
             f"{count:,} photos are in several slices, and count once. Compute these slices again: "
             f"{_numbers([*gathered.twice])}. Then merge again."
         )
-    labels = [label for label, _ in gathered.digests.values()]
+    if not gathered.digests:
+        raise InputError(f"No photo of '{plan.folder}' can be used: {gathered.bad[0]}")
+    labels = [*gathered.digests.values()]
     model.learn_sums(
         gathered.sums, [*gathered.digests], labels, np.concatenate(gathered.rows), gathered.labels
     )
