@@ -103,6 +103,8 @@ class ClassSums:
     kind = "class sums"
     ARRAYS: ClassVar[tuple[str, ...]] = ("prototypes",)
     """The names of the arrays of `state`."""
+    HELD: ClassVar[type[Held]] = Held
+    """What keeps them."""
 
     def __init__(
         self,
@@ -117,7 +119,7 @@ class ClassSums:
             raise InputError(f"Sums in {precision} cannot be exact: leave the steps out, or use float64.")
         self.steps = None if steps is None else Steps(self.layers, steps)
         self.dim = sum(self.layers.values())
-        self._held = Held()
+        self._held = self.HELD()
 
     @property
     def labels(self) -> list[Any]:

@@ -63,14 +63,8 @@ class GramStatistics(ClassSums):
     kind = "statistics"
     ARRAYS = ("prototypes", "gram")
 
-    def __init__(
-        self,
-        layers: Mapping[str, int] | int,
-        precision: str = "float64",
-        steps: Mapping[str, int] | None = None,
-    ) -> None:
-        super().__init__(layers, precision, steps)
-        self._held: _HeldWithGram = _HeldWithGram()
+    HELD = _HeldWithGram
+    _held: _HeldWithGram
 
     @property
     def gram(self) -> Floats:

@@ -14,13 +14,13 @@ from layup.cli.files import held, labelled
 from layup.cli.networks import Wanted
 from layup.cli.options import (
     MACHINES,
-    NETWORK,
     TUNING,
     AllowBackbone,
     Anonymous,
     Backbone,
     Balance,
     Engine,
+    InputSize,
     K,
     Lam,
     NoCache,
@@ -76,10 +76,7 @@ def learn(
     backbone: Backbone = None,
     weights: Weights = None,
     allow_backbone: AllowBackbone = False,
-    input_size: Annotated[
-        int | None,
-        typer.Option(help="Height and width of the network's input, in pixels.", rich_help_panel=NETWORK),
-    ] = None,
+    input_size: InputSize = None,
     k: K = None,
     lam: Lam = None,
     balance: Balance = None,

@@ -88,6 +88,10 @@ Backbone = Annotated[
         rich_help_panel=NETWORK,
     ),
 ]
+InputSize = Annotated[
+    int | None,
+    typer.Option(help="Height and width of the network's input, in pixels.", rich_help_panel=NETWORK),
+]
 K = Annotated[
     int | None,
     typer.Option(help="How many of the last layers to use. Default: by backbone.", rich_help_panel=NETWORK),

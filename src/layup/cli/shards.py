@@ -12,11 +12,11 @@ from layup.cli.app import app
 from layup.cli.files import labelled
 from layup.cli.networks import Wanted
 from layup.cli.options import (
-    NETWORK,
     Anonymous,
     Backbone,
     Balance,
     Engine,
+    InputSize,
     K,
     Lam,
     Photos,
@@ -34,10 +34,7 @@ def shards(
     anonymous: Anonymous = False,
     backbone: Backbone = None,
     weights: Weights = None,
-    input_size: Annotated[
-        int | None,
-        typer.Option(help="Height and width of the network's input, in pixels.", rich_help_panel=NETWORK),
-    ] = None,
+    input_size: InputSize = None,
     k: K = None,
     lam: Lam = None,
     balance: Balance = None,
