@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.choices import HERE, at_most, read, unpack
-from layup.algebra import FIRST_LAMBDA, LAMBDAS, GramStatistics, RidgeClassifier, search_lambda
+from layup.algebra import FIRST_LAMBDA, LAMBDAS, SEARCHES, GramStatistics, RidgeClassifier, search_lambda
 from layup.backbones import load_backbone
 from layup.features import Extractor, FeatureCache
 from layup.tables import Table, to_markdown
@@ -68,7 +68,7 @@ def features(extractor: Extractor, parts: list[Path]) -> Samples:
 
 def lambdas(x: NDArray[Any], y: NDArray[Any]) -> tuple[float, float]:
     """The winners of the paper's grid and of the wide one."""
-    found = search_lambda(GramStatistics(x.shape[1]), x, y, balance=True, widen=True)
+    found = search_lambda(GramStatistics(x.shape[1]), x, y, balance=True, grid=SEARCHES["wide"])
     if found is None:
         return FIRST_LAMBDA, FIRST_LAMBDA
     paper = max(LAMBDAS, key=lambda lam: (found.accuracies[lam], lam))

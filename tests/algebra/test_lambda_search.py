@@ -12,12 +12,8 @@ from threadpoolctl import threadpool_limits
 
 import oracle
 from layup.algebra import lambda_search
-from layup.algebra.lambda_search import (
-    LAMBDAS,
-    LambdaSearch,
-    search_blocks,
-    search_lambda,
-)
+from layup.algebra.lambda_grid import LAMBDAS, Grid, LambdaSearch
+from layup.algebra.lambda_search import search_blocks, search_lambda
 from layup.algebra.statistics import GramStatistics
 from layup.errors import InputError
 
@@ -291,7 +287,7 @@ def test_the_wide_search_sees_what_its_loop_by_loop_twin_sees(
             history, past = GramStatistics(dim), None
             for x, y in batches(np.random.default_rng(5), sizes, dim):
                 x *= SCALES[scale]
-                found = search_lambda(history, x, y, balance=balance, widen=True)
+                found = search_lambda(history, x, y, balance=balance, grid=Grid(widen=True))
                 expected = oracle.wide_search(past, x, y, balance)
                 assert found is not None
                 assert list(found.accuracies) == pytest.approx(list(expected))
@@ -320,7 +316,8 @@ def test_the_scales_lead_the_wide_search_beyond_both_ends_and_into_the_gap() -> 
 @pytest.mark.parametrize("scale", SCALES.values())
 def test_the_wide_search_is_at_least_as_accurate_as_the_papers(scale: float) -> None:
     x, y = oracle.blobs(np.random.default_rng(3), [12, 12, 12], 40, spread=3.0)
-    paper, wide = (search_lambda(GramStatistics(40), scale * x, y, widen=each) for each in (False, True))
+    grids = Grid(), Grid(widen=True)
+    paper, wide = (search_lambda(GramStatistics(40), scale * x, y, grid=grid) for grid in grids)
     assert paper is not None
     assert wide is not None
     assert wide.accuracies.items() >= paper.accuracies.items()
@@ -328,52 +325,14 @@ def test_the_wide_search_is_at_least_as_accurate_as_the_papers(scale: float) -> 
     assert wide.best == paper.best if wide.highest == paper.highest else wide.best not in LAMBDAS
 
 
-def measured_by(accuracy: dict[float, int], asked: list[float]) -> Any:
-    """Accuracies in hundredths, zero where none is given; notes which λ are asked for."""
-
-    def measured(lams: Any) -> list[Fraction]:
-        asked.extend(lams)
-        return [Fraction(accuracy.get(round(lam, 12), 0), 100) for lam in lams]
-
-    return measured
-
-
-@pytest.mark.parametrize(
-    ("accuracy", "trace", "best", "further"),
-    [
-        ({10.0: 50}, 1e9, 10.0, []),  # inside
-        ({1e3: 50}, 1e9, 1e3, [3.5, 4]),  # the end is best
-        ({1e3: 50, 1e4: 60}, 1e9, 1e4, [3.5, 4, 4.5, 5]),
-        ({1e3: 50, 1e4: 50}, 1e9, 1e3, [3.5, 4]),  # the same is not better
-        ({1e3: 50, 1e4: 60, 1e5: 60, 1e6: 70}, 1e9, 1e4, [3.5, 4, 4.5, 5]),
-        ({1e3: 50, 1e4: 60}, 9e2, 1e3, [3.5]),  # ten traces are the most
-        ({1e3: 50, 1e4: 60}, 99.0, 1e3, []),
-        ({1e-4: 50, 1e-5: 60}, 1.0, 1e-5, [-5, -4.5, -6, -5.5]),  # the gap
-        ({1e-8: 50, 1e-7: 60}, 1.0, 1e-7, [-9, -8.5, -7.5, -7, -6.5, -6]),
-        ({1e-8: 50, 1e-9: 60}, 1.0, 1e-9, [-9, -8.5, -7.5, -7, -10, -9.5]),
-        ({1e-8: 50, 1e-9: 60}, 4e7, 1e-8, [-7.5, -7]),  # less is rounding
-        (dict.fromkeys((round(lam, 12) for lam in LAMBDAS), 100), 1e9, 1e3, []),  # nothing is better
-        ({}, 1e9, 1e3, [3.5, 4]),
-    ],
-)
-def test_the_grid_is_widened_while_that_is_better(
-    accuracy: dict[float, int], trace: float, best: float, further: list[float]
-) -> None:
-    asked: list[float] = []
-    wanted = lambda_search._Wanted(LAMBDAS, widen=True)
-    found = wanted.searched(measured_by(accuracy, asked), trace, float(np.finfo(float).eps))
-    assert found.best == pytest.approx(best)
-    np.testing.assert_allclose(np.log10(asked[len(LAMBDAS) :]), further, atol=1e-9)
-
-
 def test_blocks_are_widened_each_by_itself() -> None:
     x, y = oracle.blobs(np.random.default_rng(3), [12, 12, 12], 40, spread=3.0)
     x[:, 20:] *= 1e-5
     history = GramStatistics({"a": 20, "b": 20})
-    found = search_blocks(history, x, y, {"a": ["a"], "b": ["b"]}, widen=True)
-    alone = search_lambda(GramStatistics(20), x[:, 20:], y, widen=True)
+    found = search_blocks(history, x, y, {"a": ["a"], "b": ["b"]}, grid=Grid(widen=True))
+    alone = search_lambda(GramStatistics(20), x[:, 20:], y, grid=Grid(widen=True))
     assert found["b"] == alone
-    assert found["a"] == search_lambda(GramStatistics(20), x[:, :20], y, widen=True)
+    assert found["a"] == search_lambda(GramStatistics(20), x[:, :20], y, grid=Grid(widen=True))
 
 
 def test_equal_accuracies_go_to_the_larger_lambda() -> None:

@@ -9,7 +9,8 @@ import oracle
 from layup import RidgeClassifier
 from layup.algebra.blocks import AverageClassifier, DepthsClassifier
 from layup.algebra.held_out_search import search_lambda_by_error
-from layup.algebra.lambda_search import SEARCHES, search_lambda
+from layup.algebra.lambda_grid import SEARCHES
+from layup.algebra.lambda_search import search_lambda
 from layup.algebra.parameters import GRIDS
 from layup.algebra.ridge_classifier import HeldOutRidgeClassifier
 from layup.algebra.statistics import GramStatistics
@@ -133,7 +134,7 @@ def test_lambda_stays_as_it_was_where_a_batch_cannot_be_searched(rng: np.random.
     x, y = oracle.blobs(np.random.default_rng(5), [12, 12], dim=20, spread=3.0)
     model = RidgeClassifier().partial_fit(x[:3], ["a", "b", "b"])
     assert model.lambda_ == 1.0
-    searched = search_lambda(model.statistics_.copy(), x, y, widen=True)
+    searched = search_lambda(model.statistics_.copy(), x, y, grid=SEARCHES["wide"])
     assert searched is not None
     assert model.partial_fit(x, y).lambda_ == searched.best != 1.0
     assert model.partial_fit(x[:3], ["new"] * 3).lambda_ == searched.best

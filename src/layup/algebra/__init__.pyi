@@ -25,6 +25,12 @@ from .expectation import (
     held_out_tally as held_out_tally,
     wilson as wilson,
 )
+from .fold_rests import (
+    mean_accuracies as mean_accuracies,
+    rests as rests,
+    right as right,
+)
+from .folds import FOLDS as FOLDS
 from .forecasts import (
     forecast_class_sums as forecast_class_sums,
     forecast_learning as forecast_learning,
@@ -35,11 +41,11 @@ from .forecasts import (
 from .held_out import HeldOut as HeldOut
 from .informative import most_informative as most_informative
 from .kinds import restored as restored
-from .lambda_search import (
-    FOLDS as FOLDS,
+from .lambda_grid import (
     LAMBDAS as LAMBDAS,
-    search_lambda as search_lambda,
+    SEARCHES as SEARCHES,
 )
+from .lambda_search import search_lambda as search_lambda
 from .likeness import (
     Directions as Directions,
     Twins as Twins,

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from layup.algebra.lambda_search import SEARCHES, search_blocks
+from layup.algebra.lambda_grid import SEARCHES
+from layup.algebra.lambda_search import search_blocks
 from layup.algebra.ridge import FIRST_LAMBDA, Solution
 from layup.algebra.ridge_classifier import LambdaClassifier
 from layup.algebra.samples import Floats
@@ -88,8 +89,8 @@ class BlocksClassifier(LambdaClassifier):
     def _search(
         self, x: NDArray[Any], labels: NDArray[Any], batch: GramStatistics
     ) -> tuple[dict[str, float], dict[str, Floats]]:
-        sums, way = self.statistics_, SEARCHES[self.grid]
-        found = search_blocks(sums, x, labels, self.blocks, balance=self.balance, batch=batch, **way)
+        sums, grid = self.statistics_, SEARCHES[self.grid]
+        found = search_blocks(sums, x, labels, self.blocks, balance=self.balance, batch=batch, grid=grid)
         lambdas = {block: search.best for block, search in found.items()}
         weights = {block: search.weights for block, search in found.items() if search.weights is not None}
         return lambdas, weights

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from layup.algebra.samples import CHUNK
 
+FOLDS = 4
+"""Those of the paper's search of λ."""
 Folds: TypeAlias = list[NDArray[np.int64]]
 """The rows of each."""
 

@@ -22,8 +22,8 @@ Folds of more than a third of d samples cost more this way than one factorisatio
 separately: each has its own sums, and its samples are read in chunks, so that batches of any size fit in
 memory.
 
-A search may go on beyond its grid (`widen`): every further λ costs the same again, and nothing is factorised
-again. All is kept that makes the accuracy of any λ: a `_Whole`, or the `_Apart` of large folds.
+A search may go on beyond its grid (`Grid.widen`): every further λ costs the same again, and nothing is
+factorised again. All is kept that makes the accuracy of any λ: a `_Whole`, or the `_Apart` of large folds.
 
 Balanced classes change G and c with every fold, but only along the means of the classes: see
 `ridge.balancing`, which comes after all of this.
@@ -33,10 +33,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from math import inf, log10
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -44,24 +43,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from layup.algebra.folds import Folds, chunks, stratified
+from layup.algebra.fold_rests import Rest, mean_accuracies, rests
+from layup.algebra.folds import FOLDS, Folds, chunks, stratified
 from layup.algebra.labels import united
+from layup.algebra.lambda_grid import LAMBDAS, SEARCHES, Grid, LambdaSearch
 from layup.algebra.resolvent import Resolvent
 from layup.algebra.ridge import balancing, square_root
-from layup.algebra.samples import Floats
 from layup.algebra.statistics import GramStatistics
 from layup.algebra.threads import single_threads
 
-LAMBDAS: tuple[float, ...] = (1e-8, *(10.0 ** (exponent / 2) for exponent in range(-8, 7)))
-"""The sixteen values that the paper searches (appendix A.1)."""
-SEARCHES: dict[str, dict[str, Any]] = {
-    "wide": {"widen": True},
-    "paper": {},
-    "official": {"grid": (*LAMBDAS[1:], LAMBDAS[0]), "first": True},
-}
-"""How `search_lambda` goes, by the option `grid` of the ridge classifiers."""
-
-FOLDS = 4
+PAPER = SEARCHES["paper"]
 SMALL = 2**22
 """How many values of samples are whitened together, for several λ."""
 STRIP = 256
@@ -75,36 +66,6 @@ LARGE_FOLD = 1 / 3
 
 Then the other three folds still have as many samples as dimensions: three times a third of them.
 """
-STRIDE = 2
-"""How many half decades beyond the best λ are tried together: accuracy often stays the same for one."""
-SAME = 1e-6
-"""Half decades that are nearer to each other are the same: their logarithms are rounded."""
-LARGEST = 10.0
-"""The largest λ beyond a grid, in traces of G: there (G + λI)⁻¹ is I/λ within a tenth, as for any larger."""
-
-
-@dataclass(frozen=True)
-class LambdaSearch:
-    """The result of the search: the mean accuracy over folds of every λ, and the winner.
-
-    It lists no λ that was tried beyond the grid and was not better. Of equal accuracies the larger λ wins, or
-    the `first` that was tried. `weights` are those of the winner, for the history and the batch; None where
-    the search did not make them.
-    """
-
-    accuracies: dict[float, Fraction]
-    first: bool = False
-    weights: Floats | None = field(default=None, compare=False, repr=False)
-
-    @property
-    def highest(self) -> Fraction:
-        """The highest accuracy."""
-        return max(self.accuracies.values())
-
-    @property
-    def best(self) -> float:
-        """The λ with the highest accuracy."""
-        return max(self.accuracies, key=lambda lam: (self.accuracies[lam], 0 if self.first else lam))
 
 
 def search_lambda(
@@ -113,9 +74,7 @@ def search_lambda(
     labels: NDArray[Any],
     *,
     balance: bool = False,
-    grid: Sequence[float] = LAMBDAS,
-    widen: bool = False,
-    first: bool = False,
+    grid: Grid = PAPER,
     batch: GramStatistics | None = None,
 ) -> LambdaSearch | None:
     """The paper's choice of λ (appendix A.1), on the current batch alone.
@@ -125,26 +84,12 @@ def search_lambda(
     these sums have seen. Accuracies are exact fractions, averaged over folds.
     None if no class of the batch has four samples: it cannot be split.
 
-    `widen`: where the best λ is at an end of the grid, or beside a gap in it, the next half decades are tried
-    too, two at a time, and so on while that makes the accuracy higher. Equal accuracies never widen the grid.
-    `first`: of equal accuracies, the first of the grid wins, and not the largest.
-
     `batch` are the sums of the batch, if known. With n samples in the batch and N in all, costs
     2 m³ + 2 m² n operations for m = d, or N while that is less, and |grid|·(n/4 + C)·m per sample; for large
     batches four times 2 d³, and d² + |grid|·C·d per sample. `search_values` says what memory it takes.
     """
     everything = {"": list(history.layers)}
-    found = search_blocks(
-        history,
-        features,
-        labels,
-        everything,
-        balance=balance,
-        grid=grid,
-        widen=widen,
-        first=first,
-        batch=batch,
-    )
+    found = search_blocks(history, features, labels, everything, balance=balance, grid=grid, batch=batch)
     return found.get("")
 
 
@@ -166,9 +111,7 @@ def search_blocks(
     blocks: Mapping[str, Sequence[str]],
     *,
     balance: bool = False,
-    grid: Sequence[float] = LAMBDAS,
-    widen: bool = False,
-    first: bool = False,
+    grid: Grid = PAPER,
     batch: GramStatistics | None = None,
 ) -> dict[str, LambdaSearch]:
     """`search_lambda` for several blocks of layers, by name: each as if it had no other layers.
@@ -180,65 +123,20 @@ def search_blocks(
     if np.unique(labels, return_counts=True)[1].max(initial=0) < FOLDS:
         return {}
     task = _Task(history, batch, features, labels, stratified(labels, FOLDS))
-    wanted = _Wanted(tuple(grid), widen, first)
     most = max(map(len, task.folds))
     found: dict[str, LambdaSearch] = {}
     kinds: dict[_Prepare, dict[str, Sequence[str]]] = {_by_kernel: {}, _by_gram: {}}
     for name, layers in blocks.items():
         width = len(history.columns(layers))
         if most > LARGE_FOLD * width:
-            found[name] = _Apart.of(task.part(layers), balance).searched(wanted)
+            found[name] = _Apart.of(task.part(layers), balance).searched(grid)
         else:
             few = history.samples + len(labels) - most < width
             kinds[_by_kernel if few else _by_gram][name] = layers
     for prepare, alike in kinds.items():
         for nested in _nests(alike):
-            found |= _searched_together(task, nested, prepare, balance, wanted)
+            found |= _searched_together(task, nested, prepare, balance, grid)
     return {name: found[name] for name in blocks}
-
-
-@dataclass(frozen=True)
-class _Wanted:
-    """Which λ to search: a grid, whether to go on beyond it, and whether the first of equals wins."""
-
-    grid: tuple[float, ...]
-    widen: bool
-    first: bool = False
-
-    def searched(
-        self, measured: Callable[[Sequence[float]], Iterable[Fraction]], trace: float, rounding: float
-    ) -> LambdaSearch:
-        """The search, given the accuracies of any λ, the trace of G, and ε.
-
-        A further λ counts only if it is better than all before it: nothing is widened by equal accuracies.
-        """
-        found = LambdaSearch(dict(zip(self.grid, measured(self.grid), strict=True)), self.first)
-        while self.widen and found.highest < 1:
-            more = next_lambdas(found.accuracies, found.best, rounding * trace, LARGEST * trace)
-            further = dict(zip(more, measured(more), strict=True)) if more else {}
-            if max(further.values(), default=0) <= found.highest:
-                break
-            found = LambdaSearch({**found.accuracies, **further}, self.first)
-        return found
-
-
-def next_lambdas(tried: Iterable[float], best: float, least: float, most: float) -> list[float]:
-    """The half decades nearest to the best λ, two below and two above it, up to the next that was tried.
-
-    None is below `least` or above `most`.
-
-    >>> next_lambdas([1e-8, 1e-4, 1e-3], best=1e-8, least=1e-12, most=1e4)
-    [1e-09, 3.1622776601683795e-09, 3.162277660168379e-08, 1e-07]
-    >>> next_lambdas([1.0, 10**0.5, 10.0], best=10.0, least=1e-12, most=50.0)
-    [31.622776601683793]
-    """
-    known = [2 * log10(lam) for lam in tried]
-    at = 2 * log10(best)
-    low = max((each for each in known if each < at), default=-inf)
-    high = min((each for each in known if each > at), default=inf)
-    near = range(round(at) - STRIDE, round(at) + STRIDE + 1)
-    free = [10.0 ** (step / 2) for step in near if low + SAME < step < high - SAME and abs(step - at) > SAME]
-    return [lam for lam in free if least <= lam <= most]
 
 
 def _nests(blocks: Mapping[str, Sequence[str]]) -> Iterator[dict[str, Sequence[str]]]:
@@ -322,7 +220,7 @@ def _searched_together(
     nested: Mapping[str, Sequence[str]],
     prepare: _Prepare,
     balance: bool,
-    wanted: _Wanted,
+    grid: Grid,
 ) -> dict[str, LambdaSearch]:
     """The searches on a block of a task's layers, which comes first, and on others within it."""
     part = task.part(next(iter(nested.values())))
@@ -330,13 +228,11 @@ def _searched_together(
     truths = list(torch.split(part.y, [*map(len, part.folds)]))
     spans = [part.history.span(layers) for layers in nested.values()]
     with _workers(len(spans), min(part.history.dim, int(counts.sum()))) as mapped:
-        searches = mapped(lambda span: _searched(whole(span), truths, counts, balance, wanted), spans)
+        searches = mapped(lambda span: _searched(whole(span), truths, counts, balance, grid), spans)
         return dict(zip(nested, searches, strict=True))
 
 
-def _searched(
-    whole: _Whole, truths: list[Tensor], counts: Tensor, balance: bool, wanted: _Wanted
-) -> LambdaSearch:
+def _searched(whole: _Whole, truths: list[Tensor], counts: Tensor, balance: bool, grid: Grid) -> LambdaSearch:
     """The search by hat matrices of history and batch together."""
     # Many small matrices are faster together; large ones would need too much memory.
     together = max(1, SMALL // max(whole.samples.numel(), 1))
@@ -346,7 +242,7 @@ def _searched(
             yield from whole.accuracies(lams[start : start + together], truths, counts, balance)
 
     rounding = torch.finfo(whole.samples.dtype).eps
-    found = wanted.searched(measured, whole.resolvent.trace, rounding)
+    found = grid.searched(measured, whole.resolvent.trace, rounding)
     if truths[0].dtype == torch.float32:  # there, weights must come from a plain solve: see `ridge.solve`
         return found
     return replace(found, weights=whole.weights(found.best, counts, balance).numpy())
@@ -440,37 +336,12 @@ class _Whole:
 
 
 @dataclass(frozen=True)
-class _Rest:
-    """What a fold is predicted by, ready for any λ: the sums of all else, factorised."""
-
-    rows: NDArray[np.int64]
-    labels: NDArray[Any]
-    counts: Tensor
-    resolvent: Resolvent
-    targets: Tensor
-
-    @classmethod
-    def of(cls, rows: NDArray[np.int64], sums: GramStatistics) -> _Rest:
-        """From the rows of the fold, and the sums without it."""
-        resolvent = Resolvent(torch.from_numpy(sums.gram))
-        targets = resolvent.rotated(torch.from_numpy(sums.prototypes).T)
-        return cls(rows, np.array(sums.labels), torch.from_numpy(sums.counts), resolvent, targets)
-
-    def weights(self, lam: float, balance: bool) -> Floats:
-        """W of the sums."""
-        shifted = self.resolvent.at([lam])
-        targets = shifted.whitened(self.targets)
-        weights = self.resolvent.rotated_back(shifted.solved(targets)[0])
-        return (weights @ balancing(targets[0].T @ targets[0], self.counts) if balance else weights).numpy()
-
-
-@dataclass(frozen=True)
 class _Apart:
     """History and batch, ready for any λ: with the sums without each fold."""
 
     task: _Task
     balance: bool
-    rests: list[_Rest]
+    rests: list[Rest]
     trace: float
 
     @classmethod
@@ -480,28 +351,24 @@ class _Apart:
         for fold, rows in zip(sums, task.folds, strict=True):
             for chunk in chunks(rows):
                 fold.update(task.features[chunk], task.labels[chunk])
-        rests = [
-            _Rest.of(rows, sum((other for other in sums if other is not fold), start=task.history))
-            for fold, rows in zip(sums, task.folds, strict=True)
-        ]
-        return cls(task, balance, rests, task.history.trace + sum(fold.trace for fold in sums))
+        trace = task.history.trace + sum(fold.trace for fold in sums)
+        return cls(task, balance, rests(sums, task.history), trace)
 
-    def searched(self, wanted: _Wanted) -> LambdaSearch:
+    def searched(self, grid: Grid) -> LambdaSearch:
         """The search."""
         rounding = float(np.finfo(self.task.history.precision).eps)
-        return wanted.searched(self.accuracies, self.trace, rounding)
+        return grid.searched(self.accuracies, self.trace, rounding)
 
     def accuracies(self, lams: Sequence[float]) -> list[Fraction]:
         """The mean accuracy over folds of every λ."""
-        means = [Fraction(0)] * len(lams)
-        for rest in self.rests:
+        hits = np.zeros((len(lams), FOLDS), np.int64)
+        for fold, (rest, rows) in enumerate(zip(self.rests, self.task.folds, strict=True)):
             weights = [rest.weights(lam, self.balance) for lam in lams]
-            for chunk in chunks(rest.rows):
+            for chunk in chunks(rows):
                 x = self.task.features[chunk].astype(self.task.history.precision)
                 for at, w in enumerate(weights):
-                    right = rest.labels[(x @ w).argmax(axis=1)] == self.task.labels[chunk]
-                    means[at] += Fraction(int(right.sum()), FOLDS * len(rest.rows))
-        return means
+                    hits[at, fold] += rest.right(w, x, self.task.labels[chunk])
+        return mean_accuracies(hits, [*map(len, self.task.folds)])
 
 
 def _inner(columns: Tensor) -> Tensor:

@@ -13,7 +13,8 @@ from layup.algebra.classifier import SumsClassifier
 from layup.algebra.folds import Folds
 from layup.algebra.held_out import HeldOut, judged
 from layup.algebra.held_out_search import search_lambda_by_error
-from layup.algebra.lambda_search import SEARCHES, search_lambda
+from layup.algebra.lambda_grid import SEARCHES
+from layup.algebra.lambda_search import search_lambda
 from layup.algebra.parameters import GRIDS, require_rule
 from layup.algebra.recursive import RecursiveLeastSquares
 from layup.algebra.ridge import FIRST_LAMBDA, Solution, rounding_limit
@@ -76,7 +77,7 @@ class RidgeClassifier(LambdaClassifier):
         precision: of new sums and of solving with them. "float32" is there to compare with other code: it
             halves the memory, and ruins predictions where λ is small and samples are fewer than dimensions.
         grid: which values of λ are searched: "paper", its sixteen; "wide", these and more beyond the best of
-            them, where they end, or lie far apart (`search_lambda`); or "official", the sixteen, and if
+            them, where they end, or lie far apart (`Grid`); or "official", the sixteen, and if
             several are equally good the first in the order of the authors' code: 1e-4 to 1e3, then 1e-8.
 
     Learning costs d² operations per sample, and about two solves per batch where λ is searched, see
@@ -182,8 +183,8 @@ class RidgeClassifier(LambdaClassifier):
         self, x: NDArray[Any], labels: NDArray[Any], batch: GramStatistics
     ) -> tuple[float, Floats | None] | None:
         """λ for a batch that is about to be learned, if it can be searched on it; with W, if known."""
-        way = SEARCHES[self.grid]
-        found = search_lambda(self.statistics_, x, labels, balance=self.balance, batch=batch, **way)
+        grid = SEARCHES[self.grid]
+        found = search_lambda(self.statistics_, x, labels, balance=self.balance, batch=batch, grid=grid)
         return None if found is None else (found.best, found.weights)
 
     def _score(self, x: Floats) -> Floats:
