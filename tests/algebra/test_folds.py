@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 from sklearn.model_selection import StratifiedKFold
 
-from layup.algebra.folds import chunks, stratified
+from layup.algebra.folds import Dealer, chunks, stratified
 from layup.algebra.samples import CHUNK
 
 LABELS = st.lists(st.sampled_from(["ant", "bee", "cat", "dog"]), max_size=40)
@@ -35,6 +35,16 @@ def test_a_class_is_spread_as_evenly_as_can_be(labels: list[str], folds: int) ->
     for label in {*labels}:
         counts = [sum(labels[row] == label for row in rows) for rows in found]
         assert max(counts) - min(counts) <= 1
+
+
+@given(LABELS, st.integers(2, 6))
+def test_folds_can_be_dealt_one_by_one(labels: list[str], folds: int) -> None:
+    dealer = Dealer(Counter(labels), folds)
+    dealt = [dealer.deal(label) for label in labels]
+    expected = stratified(np.array(labels), folds)
+    assert [[row for row, fold in enumerate(dealt) if fold == each] for each in range(folds)] == [
+        rows.tolist() for rows in expected
+    ]
 
 
 @pytest.mark.parametrize("count", [0, 1, CHUNK, 2 * CHUNK + 3])

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from layup import load
+from layup.sharding import AgainError, Plan, left, union
 from photos import name, write_photos
 
 
@@ -83,8 +85,30 @@ def test_a_cluster_that_is_not_there_is_one_sentence(photos, refused):
     assert not Path("m.layup").exists()
 
 
-def test_a_search_of_lambda_cannot_be_planned(photos, refused):
-    refused("shards", "photos", "--to", "plan", "--lam", "search", says=["all samples at once"])
+def test_lambda_is_searched_in_rounds(photos, ok, refused):
+    ok("shards", "photos", "--to", "plan", "--size", 8, "--lam", "search", "--backbone", "vit-nano")
+    for number in range(2):
+        ok("learn", "--shard", "plan", number)
+    refused("merge", "plan", "--to", "m.layup", says=["λ is searched on all photos", "predict right: 0, 1."])
+    assert "Slice 0: counted what 16 values of λ" in ok("learn", "--shard", "plan", 0).out
+    refused("merge", "plan", "--to", "m.layup", says=["predict right: 1."])
+    plan = Plan.read("plan")
+    while (numbers := left(plan)) or not _united(plan):
+        for number in numbers:
+            ok("learn", "--shard", "plan", number)
+    ok("merge", "plan", "--to", "m.layup")
+    ok("learn", "photos", "--to", "one.layup", "--backbone", "vit-nano", "--lam", "search")
+    assert hash_of(ok, "m.layup") == hash_of(ok, "one.layup")
+    assert load("m.layup").lambda_ == load("one.layup").lambda_
+
+
+def _united(plan):
+    """Whether a merge needs no further round; if it does, that is open now."""
+    try:
+        union(plan)
+    except AgainError:
+        return False
+    return True
 
 
 def test_bad_photos_are_remarked(photos, ok):

@@ -30,7 +30,7 @@ from .fold_rests import (
     rests as rests,
     right as right,
 )
-from .folds import FOLDS as FOLDS
+from .folds import FOLDS as FOLDS, Dealer as Dealer
 from .forecasts import (
     forecast_class_sums as forecast_class_sums,
     forecast_learning as forecast_learning,
@@ -44,6 +44,7 @@ from .kinds import restored as restored
 from .lambda_grid import (
     LAMBDAS as LAMBDAS,
     SEARCHES as SEARCHES,
+    Grid as Grid,
 )
 from .lambda_search import search_lambda as search_lambda
 from .likeness import (

@@ -15,6 +15,7 @@ from layup.algebra.estimator import Estimator, clone
 from layup.algebra.folds import Folds, chunks
 from layup.algebra.held_out import HeldOut
 from layup.algebra.labels import united
+from layup.algebra.lambda_grid import Grid
 from layup.algebra.parameters import KINDS
 from layup.algebra.samples import Floats, require_summable
 from layup.errors import InputError
@@ -71,10 +72,13 @@ class SumsClassifier(Estimator):
         self.declared_ = declared
         return self
 
-    def learn_sums(self, batch: Any, x: NDArray[Any], labels: NDArray[Any]) -> None:
-        """Learn a batch from its sums, and from samples of it that were `drawn`, if those `needs_few`."""
+    def learn_sums(self, batch: Any, x: NDArray[Any], labels: NDArray[Any], lam: float | None = None) -> None:
+        """Learn a batch from its sums, and from samples of it that were `drawn`, if those `needs_few`.
+
+        lam: what a search on all samples has found, where they are: see `fold_grid`.
+        """
         self.check()
-        self._learn(x, labels, batch)
+        self._learn(x, labels, batch, None if lam is None else (lam,))
 
     def absorb(self, batch: Any) -> None:
         """Learn a batch from its sums alone, for classifiers that do not need its samples."""
@@ -98,6 +102,11 @@ class SumsClassifier(Estimator):
     def needs_few(self) -> bool:
         """Whether samples that are `drawn` of a batch are enough for that."""
         return False
+
+    @property
+    def fold_grid(self) -> Grid | None:
+        """The λ that it searches on all samples of a batch, if it can be told what was found: see `rests`."""
+        return None
 
     @property
     def ready(self) -> bool:
@@ -268,9 +277,12 @@ class SumsClassifier(Estimator):
         """Refuse impossible parameters: in scikit-learn this is done when learning, not in `__init__`."""
         raise NotImplementedError
 
-    def _learn(self, x: NDArray[Any], labels: NDArray[Any], batch: Any) -> None:
+    def _learn(
+        self, x: NDArray[Any], labels: NDArray[Any], batch: Any, found: tuple[Any, ...] | None = None
+    ) -> None:
         # The search comes first, so that an interruption leaves the sums as they were.
-        found = self._search(x, labels, batch) if self.needs_samples else None
+        if found is None and self.needs_samples:
+            found = self._search(x, labels, batch)
         self.absorb(batch)
         if found is not None:
             self.adopt(self.statistics_, *found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -34,6 +34,34 @@ def stratified(labels: NDArray[Any], folds: int) -> Folds:
     fold = np.empty(len(labels), np.int64)
     fold[order] = dealt[np.lexsort((dealt, classes[order]))]
     return [np.flatnonzero(fold == each) for each in range(folds)]
+
+
+class Dealer:
+    """The folds of `stratified`, dealt sample by sample: for lists that are too long to be held.
+
+    counts: how many samples there are of each class, in the order of their first samples.
+
+    >>> dealer = Dealer({"a": 3, "b": 2}, 2)
+    >>> [dealer.deal(label) for label in ("a", "b", "a", "a", "b")]
+    [0, 0, 0, 1, 1]
+    """
+
+    def __init__(self, counts: Mapping[Any, int], folds: int) -> None:
+        self._left: dict[Any, list[int]] = {}
+        start = 0
+        for label, count in counts.items():
+            end = start + count
+            # How many of the class's cards each fold gets, where cards are dealt in turn.
+            firsts = (start + (fold - start) % folds for fold in range(folds))
+            self._left[label] = [len(range(first, end, folds)) for first in firsts]
+            start = end
+
+    def deal(self, label: Any) -> int:
+        """The fold of the next sample of a class."""
+        left = self._left[label]
+        fold = next(fold for fold, count in enumerate(left) if count)
+        left[fold] -= 1
+        return fold
 
 
 def chunks(rows: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:

@@ -13,7 +13,7 @@ from layup.algebra.classifier import SumsClassifier
 from layup.algebra.folds import Folds
 from layup.algebra.held_out import HeldOut, judged
 from layup.algebra.held_out_search import search_lambda_by_error
-from layup.algebra.lambda_grid import SEARCHES
+from layup.algebra.lambda_grid import SEARCHES, Grid
 from layup.algebra.lambda_search import search_lambda
 from layup.algebra.parameters import GRIDS, require_rule
 from layup.algebra.recursive import RecursiveLeastSquares
@@ -106,6 +106,11 @@ class RidgeClassifier(LambdaClassifier):
     def ready(self) -> bool:
         """Whether W is known, or a recursion that follows it."""
         return self.solution_.solved or self.recursive_ is not None
+
+    @property
+    def fold_grid(self) -> Grid | None:
+        """As in the base class."""
+        return SEARCHES[self.grid] if self.needs_samples else None
 
     def absorb(self, batch: GramStatistics) -> None:
         """Learn a batch from its sums alone; a recursion, if there is one, follows a batch of few samples."""
@@ -226,6 +231,10 @@ class HeldOutRidgeClassifier(RidgeClassifier):
     def __init__(self, lam: float | str = "search", *, seed: int = 0, precision: str = "float64") -> None:
         super().__init__(lam, precision=precision)
         self.seed = seed
+
+    @property
+    def fold_grid(self) -> None:
+        """None: it searches on a fifth of the samples, not on folds."""
 
     def search_values(self, width: int, classes: int, samples: int, known: int) -> int:
         """How many values the search for λ holds."""

@@ -22,10 +22,13 @@ SIZE = 1000
 
 def learn_shard(folder: Path, number: int, loading: dict[str, Any]) -> None:
     """Compute a slice of a plan; `loading` are options of `layup.load`."""
-    from layup.sharding import Plan, compute
+    from layup.sharding import Plan, Shard, work
 
     plan = Plan.read(folder)
-    path, shard = compute(plan, number, lambda: plan.start(**loading))
+    path, shard = work(plan, number, lambda: plan.start(**loading))
+    if not isinstance(shard, Shard):
+        console.say(f"Slice {number}: counted what {len(shard.lams)} values of λ predict right: {path}")
+        return
     console.remarks(f"Skipped {reason}" for reason in shard.bad)
     if shard.twice:
         console.remark(f"Left out: {shard.twice:,} photos that are there already.")

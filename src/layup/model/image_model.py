@@ -279,12 +279,14 @@ class ImageModel:
         labels: Sequence[str],
         rows: Rows,
         row_labels: Sequence[str],
+        lam: float | None = None,
     ) -> Self:
         """Learn what other machines have summed of the same features: see `layup.sharding`.
 
         digests, labels: of the photos in the sums, all of them new. rows, row_labels: samples drawn of them.
+        lam: λ, if they have searched it.
         """
-        self.knowledge.learn_sums(sums, digests, labels, (rows, np.array(row_labels)))
+        self.knowledge.learn_sums(sums, digests, labels, (rows, np.array(row_labels)), lam)
         return self
 
     @in_turn

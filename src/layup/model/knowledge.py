@@ -150,11 +150,19 @@ class Knowledge:
         self.log.append(entry)
 
     def learn_sums(
-        self, sums: ClassSums, digests: Sequence[bytes], labels: Sequence[str], drawn: Samples
+        self,
+        sums: ClassSums,
+        digests: Sequence[bytes],
+        labels: Sequence[str],
+        drawn: Samples,
+        lam: float | None,
     ) -> None:
-        """Learn the sums of photos that are new, with samples drawn of them for the classifier's choices."""
+        """Learn the sums of photos that are new, with samples drawn of them for the classifier's choices.
+
+        lam: the λ that was searched on all of them.
+        """
         with self.changing():
-            self.classifier.learn_sums(sums, *drawn)
+            self.classifier.learn_sums(sums, *drawn, lam)
             if self.photos is not None:
                 self.photos = self.photos.with_photos(digests, labels, len(self.log))
             self.note("learn", sums.count_by_label())

@@ -1,4 +1,5 @@
 from .plan import Plan as Plan, is_plan as is_plan
 from .ray_engine import compute_on_ray as compute_on_ray, learn_on_ray as learn_on_ray
 from .shard import Shard as Shard, compute as compute
-from .unions import DoubledError as DoubledError, union as union
+from .unions import AgainError as AgainError, union as union
+from .work import left as left, work as work

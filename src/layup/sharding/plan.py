@@ -7,23 +7,28 @@ if there is one, the adapter. plan.json says what the slices must be.
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, Unpack
 
 from layup import schema, storage
+from layup.algebra import FOLDS, Dealer
 from layup.errors import InputError
 from layup.features import Reading
 from layup.images import LabelledPhotos, labelled_photos, manifest_text
 from layup.model import ImageModel, load
-from layup.schema import HASH, whole
+from layup.schema import HASH, TRUTH, whole
 
 NAME = "plan.json"
 START = "start.layup"
-FIELDS: schema.Shape = {"images": whole(1), "slices": [HASH], "model": HASH}
+FOLD = "fold"
+"""The column of the folds in the list of a slice."""
+FIELDS: schema.Shape = {"images": whole(1), "slices": [HASH], "model": HASH, "folds": TRUTH}
 
 
 @dataclass(frozen=True)
@@ -33,12 +38,14 @@ class Plan:
     images: how many photos there are in all slices.
     slices: the SHA-256 of the list of each slice.
     model: that of what every slice begins with.
+    folded: whether λ is searched, on the folds that the lists of the slices name.
     """
 
     folder: Path
     images: int
     slices: tuple[str, ...]
     model: str
+    folded: bool
 
     @classmethod
     def write(cls, folder: str | Path, photos: LabelledPhotos, model: ImageModel, size: int) -> Self:
@@ -51,17 +58,20 @@ class Plan:
         before = cls.read(folder) if is_plan(folder) else None
         if before is None:
             storage.make_folder(folder)
+        folded = model.classifier_.fold_grid is not None
+        dealer = Dealer(Counter(photos.labels), FOLDS)
         slices = []
         for number, start in enumerate(range(0, len(photos.labels), size)):
             part = slice(start, start + size)
-            text = manifest_text(photos.images[part], photos.labels[part])
+            folds = {FOLD: [dealer.deal(label) for label in photos.labels[part]]} if folded else {}
+            text = manifest_text(photos.images[part], photos.labels[part], folds)
             slices.append(hashlib.sha256(text.encode()).hexdigest())
             if before is None:
                 storage.write_text(folder / slice_name(number), text)
-        made = cls(folder, len(photos.labels), tuple(slices), _identity(model))
+        made = cls(folder, len(photos.labels), tuple(slices), _identity(model), folded)
         if before is None:
             model.save(folder / START)
-            about = {"images": made.images, "slices": slices, "model": made.model}
+            about = {"images": made.images, "slices": slices, "model": made.model, "folds": folded}
             storage.write_text(folder / NAME, json.dumps(about, indent=1) + "\n")  # last: now it is a plan
         elif made != before:
             raise InputError(f"'{folder}' holds another plan. Give another folder.")
@@ -78,7 +88,7 @@ class Plan:
             schema.require(values, FIELDS, NAME)
         except (OSError, ValueError) as error:
             raise storage.damaged(folder / NAME, str(error)) from error
-        return cls(folder, values["images"], tuple(values["slices"]), values["model"])
+        return cls(folder, values["images"], tuple(values["slices"]), values["model"], values["folds"])
 
     @property
     def digest(self) -> str:
@@ -87,6 +97,17 @@ class Plan:
 
     def photos(self, number: int) -> LabelledPhotos:
         """The photos of a slice, as they were planned."""
+        return labelled_photos(self._list(number))
+
+    def folds(self, number: int) -> list[int]:
+        """The fold that each photo of a slice is in; without a search, there is one for all."""
+        if not self.folded:
+            return [0] * len(self.photos(number).labels)
+        with self._list(number).open(encoding="utf-8", newline="") as file:
+            return [int(row[FOLD]) for row in csv.DictReader(file)]
+
+    def _list(self, number: int) -> Path:
+        """Where the list of a slice is, if it is as it was planned."""
         if not 0 <= number < len(self.slices):
             raise InputError(
                 f"There is no slice {number} in '{self.folder}': it has {len(self.slices)}, from 0 on."
@@ -98,7 +119,7 @@ class Plan:
             raise InputError(f"Cannot read '{path}': {error.strerror}.") from error
         if found != self.slices[number]:
             raise InputError(f"'{path}' has changed since it was planned. Make a new plan.")
-        return labelled_photos(path)
+        return path
 
     def start(
         self,
@@ -151,8 +172,9 @@ def _require_usable(model: ImageModel, size: int) -> None:
         )
     if model.per_class:
         raise InputError("A plan keeps no root per class. Leave per_class out.")
-    if model.classifier_.needs_samples and not model.classifier_.needs_few:
+    classifier = model.classifier_
+    if classifier.needs_samples and not classifier.needs_few and classifier.fold_grid is None:
         raise InputError(
-            "This rule for λ looks at all samples at once, which no machine has here. Use the default "
-            "classifier, lam='gcv', or a number."
+            "This rule for λ looks at all samples together, which no machine has here. Use the default "
+            "classifier, or RidgeClassifier."
         )

@@ -23,8 +23,9 @@ from layup.backbones import first_line
 from layup.errors import InputError, LayupError
 from layup.model import ImageModel
 from layup.sharding.plan import NAME, START, Plan, is_plan, slice_name
-from layup.sharding.shard import SKIP, compute, missing, shard_path
-from layup.sharding.unions import DoubledError, union
+from layup.sharding.shard import compute, missing, shard_path
+from layup.sharding.slices import SKIP
+from layup.sharding.unions import AgainError, union
 
 TRIES = 4
 """How often a slice is tried before it is given up."""
@@ -210,7 +211,7 @@ def learn_on_ray(
     compute_on_ray(plan, done=done, **options)
     try:
         return union(plan)
-    except DoubledError:
+    except AgainError:
         compute_on_ray(plan, **options)
         return union(plan)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,17 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layup import schema, storage
-from layup.algebra import JUDGED, GramStatistics, drawn
+from layup.algebra import FOLDS, JUDGED, GramStatistics, drawn
 from layup.features import Rows
-from layup.images import described
 from layup.model import ImageModel
 from layup.schema import HASH, TEXT, whole
 from layup.sharding.plan import Plan
+from layup.sharding.slices import DIGEST, read_slice, skipped_hash
 
 KIND = "shard"
-DIGEST = 16
-"""Bytes of the digest of a photo that are kept."""
-SKIP = "skip-{:05}.json"
 FIELDS: schema.Shape = {
     "plan": HASH,
     "slice": whole(),
@@ -31,7 +29,7 @@ FIELDS: schema.Shape = {
     "planned": whole(),
     "bad": [TEXT],
     "twice": whole(),
-    "sums": schema.FIELDS,
+    "parts": [schema.FIELDS],
 }
 
 
@@ -39,14 +37,14 @@ FIELDS: schema.Shape = {
 class Shard:
     """What was computed of a slice.
 
-    sums: of all photos that could be used, each once.
+    parts: the sums of all photos that could be used, each once: of each fold, or of all together.
     digests: of these photos, n × 16 bytes; `classes` their classes, as indices of `sums.labels`.
     rows, row_classes: samples drawn of them (`layup.algebra.drawn`), by which the classifier chooses.
     bad: why photos could not be used. twice: how many were left out, since they were there already.
     planned: how many photos the slice lists.
     """
 
-    sums: GramStatistics
+    parts: list[GramStatistics]
     digests: NDArray[np.uint8]
     classes: NDArray[np.int32]
     rows: Rows
@@ -54,6 +52,12 @@ class Shard:
     bad: list[str]
     twice: int
     planned: int
+
+    @cached_property
+    def sums(self) -> GramStatistics:
+        """The sums of all photos."""
+        first, *others = self.parts
+        return sum(others, start=first)
 
     def labels(self) -> list[str]:
         """The label of each photo."""
@@ -65,7 +69,7 @@ class Shard:
 
     def write(self, path: Path, plan: Plan, number: int) -> None:
         """Write it to a file, atomically."""
-        about, arrays = self.sums.state()
+        states = [part.state() for part in self.parts]
         header = {
             "plan": plan.digest,
             "slice": number,
@@ -73,10 +77,12 @@ class Shard:
             "planned": self.planned,
             "bad": self.bad,
             "twice": self.twice,
-            "sums": about,
+            "parts": [about for about, _ in states],
         }
-        arrays |= {"digests": self.digests, "classes": self.classes}
+        arrays: dict[str, NDArray[Any]] = {"digests": self.digests, "classes": self.classes}
         arrays |= {"rows": self.rows, "row_classes": self.row_classes}
+        for number, (_, own) in enumerate(states):
+            arrays |= {f"{name} {number}": array for name, array in own.items()}
         storage.write(path, KIND, header, arrays)
 
     @classmethod
@@ -88,12 +94,17 @@ class Shard:
             own = plan.digest, number, skipped_hash(plan, number)
             if (header["plan"], header["slice"], header["skipped"]) != own:
                 raise ValueError("it belongs to another plan, or to another slice")
-            sums = GramStatistics.from_state(
-                header["sums"], {name: arrays[name] for name in GramStatistics.ARRAYS if name in arrays}
-            )
+            if len(header["parts"]) != (FOLDS if plan.folded else 1):
+                raise ValueError("it does not have the folds of its plan")
+            parts = [
+                GramStatistics.from_state(
+                    about, {name: arrays[f"{name} {fold}"] for name in GramStatistics.ARRAYS}
+                )
+                for fold, about in enumerate(header["parts"])
+            ]
             nothing = np.zeros(0)
             found = cls(
-                sums,
+                parts,
                 arrays.get("digests", nothing),
                 arrays.get("classes", nothing),
                 arrays.get("rows", nothing),
@@ -132,28 +143,6 @@ def missing(plan: Plan) -> list[int]:
     return [number for number in range(len(plan.slices)) if not shard_path(plan, number).exists()]
 
 
-def skipped(plan: Plan, number: int) -> frozenset[bytes]:
-    """Digests of photos of a slice that another slice has as well: they are left out here."""
-    path = plan.folder / SKIP.format(number)
-    if not path.exists():
-        return frozenset()
-    try:
-        return frozenset(bytes.fromhex(each) for each in json.loads(path.read_text("utf-8")))
-    except (ValueError, TypeError) as error:
-        raise storage.damaged(path, str(error)) from error
-
-
-def skip(plan: Plan, number: int, digests: set[bytes]) -> None:
-    """Leave these photos out when the slice is computed again."""
-    every = sorted(each.hex() for each in skipped(plan, number) | digests)
-    storage.write_text(plan.folder / SKIP.format(number), json.dumps(every))
-
-
-def skipped_hash(plan: Plan, number: int) -> str:
-    """Hex SHA-256 of what is left out."""
-    return hashlib.sha256(b"".join(sorted(skipped(plan, number)))).hexdigest()
-
-
 def compute(plan: Plan, number: int, start: Callable[[], ImageModel] | None = None) -> tuple[Path, Shard]:
     """Compute a slice and write its shard, unless it is there already; it may hold no photo that can be used.
 
@@ -163,27 +152,24 @@ def compute(plan: Plan, number: int, start: Callable[[], ImageModel] | None = No
     if path.exists():
         return path, Shard.read(path, plan, number)
     model = (start or plan.start)()
-    sums, leave_out = model.statistics_.empty(), skipped(plan, number)
+    parts = [model.statistics_.empty() for _ in range(FOLDS if plan.folded else 1)]
     seen: dict[bytes, str] = {}
     kept: list[Rows] = []
     names: list[str] = []
     bad: list[str] = []
-    for rows, labels, digests, reasons in _read(model, photos.images, photos.labels):
-        bad += reasons
-        new = [
-            turn
-            for turn, digest in enumerate(digests)
-            if digest not in leave_out and digest not in seen and seen.setdefault(digest, labels[turn])
-        ]
-        own = [labels[turn] for turn in new]
-        sums.update(rows[new], own)
-        kept, names = [*kept, rows[new]], [*names, *own]
+    for read in read_slice(plan, number, model):
+        bad += read.bad
+        seen |= zip(read.digests, read.labels, strict=True)
+        for fold in np.unique(read.folds):
+            own = np.flatnonzero(read.folds == fold)
+            parts[fold].update(read.rows[own], [read.labels[i] for i in own])
+        kept, names = [*kept, read.rows], [*names, *read.labels]
         if len(names) > 2 * JUDGED:  # not after every batch: drawing takes a hash per sample
             kept, names = _drawn(kept, names)
     kept, names = _drawn(kept, names)
-    index = {label: position for position, label in enumerate(sums.labels)}
+    index = {label: position for position, label in enumerate(sorted({*seen.values()}))}
     shard = Shard(
-        sums,
+        parts,
         np.frombuffer(b"".join(seen), np.uint8).reshape(-1, DIGEST),
         np.array([index[label] for label in seen.values()], np.int32),
         np.concatenate(kept),
@@ -194,15 +180,6 @@ def compute(plan: Plan, number: int, start: Callable[[], ImageModel] | None = No
     )
     shard.write(path, plan, number)
     return path, shard
-
-
-def _read(
-    model: ImageModel, images: Any, labels: list[str]
-) -> Iterator[tuple[Rows, list[str], list[bytes], list[str]]]:
-    """Features, labels and digests of photos in batches, and why some cannot be used."""
-    for part in model.extractor_.stream(images, "Summing"):
-        reasons = [f"{described(images[each.index])}: {each.reason}" for each in part.bad]
-        yield part.rows, [labels[i] for i in part.kept], [each[:DIGEST] for each in part.digests], reasons
 
 
 def _drawn(rows: list[Rows], labels: list[str]) -> tuple[list[Rows], list[str]]:

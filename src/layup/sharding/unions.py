@@ -7,26 +7,29 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from layup.algebra import GramStatistics
+from layup.algebra import FOLDS, GramStatistics
 from layup.errors import InputError
 from layup.features import Rows
 from layup.model import ImageModel
 from layup.sharding.plan import Plan
-from layup.sharding.shard import Shard, missing, shard_path, skip
+from layup.sharding.rounds import Round, searched
+from layup.sharding.shard import Shard, missing, shard_path
+from layup.sharding.slices import skip
 
 SOME = 10
 """How many slices a sentence names."""
 
 
-class DoubledError(InputError):
-    """Some photos are in several slices: the plan has noted which slices must be computed again."""
+class AgainError(InputError):
+    """Some slices must be computed again: the plan has noted which, and for what."""
 
 
 @dataclass
 class _Gathered:
     """What was read of the shards so far."""
 
-    sums: GramStatistics
+    parts: list[GramStatistics]
+    """The sums of each fold, or of all photos together."""
     digests: dict[bytes, str] = field(default_factory=dict)
     """The label of each photo."""
     rows: list[Rows] = field(default_factory=list)
@@ -37,7 +40,8 @@ class _Gathered:
 
     def add(self, number: int, shard: Shard) -> None:
         """Add the shard of a slice."""
-        self.sums.add(shard.sums)
+        for part, more in zip(self.parts, shard.parts, strict=True):
+            part.add(more)
         for digest, label in zip(map(bytes, shard.digests), shard.labels(), strict=True):
             if digest in self.digests:
                 self.twice.setdefault(number, set()).add(digest)
@@ -53,8 +57,8 @@ def union(plan: Plan, *, done: Callable[[int], object] = lambda number: None) ->
 
     done: is told each slice when its shard was read.
 
-    Refuses if shards are missing. A photo that two slices have counts once, in the first of them: then the
-    others must be computed again without it, and are noted in the plan.
+    Refuses if shards are missing. An `AgainError` says that slices must be computed once more: those that
+    have photos of earlier slices, without them, since a photo counts once; or all, to search λ.
     """
     if absent := missing(plan):
         raise InputError(
@@ -62,7 +66,7 @@ def union(plan: Plan, *, done: Callable[[int], object] = lambda number: None) ->
             f"{_numbers(absent)}."
         )
     model = plan.start()
-    gathered = _Gathered(model.statistics_.empty())
+    gathered = _Gathered([model.statistics_.empty() for _ in range(FOLDS if plan.folded else 1)])
     for number in range(len(plan.slices)):
         gathered.add(number, Shard.read(shard_path(plan, number), plan, number))
         done(number)
@@ -70,16 +74,21 @@ def union(plan: Plan, *, done: Callable[[int], object] = lambda number: None) ->
         for number, digests in gathered.twice.items():
             skip(plan, number, digests)
         count = sum(map(len, gathered.twice.values()))
-        raise DoubledError(
+        raise AgainError(
             f"{count:,} photos are in several slices, and count once. Compute these slices again: "
             f"{_numbers([*gathered.twice])}. Then merge again."
         )
     if not gathered.digests:
         raise InputError(f"No photo of '{plan.folder}' can be used: {gathered.bad[0]}")
-    labels = [*gathered.digests.values()]
-    model.learn_sums(
-        gathered.sums, [*gathered.digests], labels, np.concatenate(gathered.rows), gathered.labels
-    )
+    lam = searched(plan, gathered.parts, model.statistics_, model.classifier_) if plan.folded else None
+    if isinstance(lam, Round):
+        raise AgainError(
+            f"λ is searched on all photos. Compute these slices again, which counts what {len(lam.lams)} "
+            f"values of λ predict right: {_numbers(lam.uncounted())}. Then merge again."
+        )
+    photos, labels = [*gathered.digests], [*gathered.digests.values()]
+    sums = sum(gathered.parts[1:], start=gathered.parts[0])
+    model.learn_sums(sums, photos, labels, np.concatenate(gathered.rows), gathered.labels, lam)
     return model, gathered.bad
 
 
