@@ -141,5 +141,5 @@ def test_the_largest_number_of_full_sites_does_not_wrap_around():
 def test_sums_that_no_images_have_are_refused(position, add, says):
     words = words_of(sums(), CLASSES)
     words[position] += np.uint64(add % 2**64)
-    with pytest.raises(ValueError, match=says):
+    with pytest.raises(InputError, match=f"No images can have these sums.*{says}"):
         sums_of(words, sums().empty(), CLASSES)

@@ -278,7 +278,7 @@ def test_sums_that_no_photos_have_are_refused(parts, empty):
     words = parts["lima"].words.copy()
     words[0] -= np.uint64(10**12)
     parts["lima"] = replace(parts["lima"], words=words)
-    with pytest.raises(InputError, match=r"No photos can have the sums of all sites.*Nothing was learned"):
+    with pytest.raises(InputError, match=r"No images can have these sums.*Nothing was changed"):
         learn_masked(empty, parts.values())
     assert not empty.classes_
 
@@ -304,6 +304,11 @@ def test_sites_that_have_learned_nothing_give_no_model(models, empty):
 def test_a_classifier_that_needs_samples_is_refused(nano, parts, options):
     with pytest.raises(InputError, match=r"chooses its λ by samples.*configure\(strength=1.0\)"):
         learn_masked(LayUP(nano, 2, **options), parts.values())
+
+
+def test_a_model_with_roots_is_refused(nano, parts):
+    with pytest.raises(InputError, match="no root per class"):
+        learn_masked(LayUP(nano, 2, "gcv", per_class=True), parts.values())
 
 
 def test_a_class_that_was_not_agreed_on_is_refused(models):

@@ -75,24 +75,28 @@ def words_of(sums: GramStatistics, classes: Sequence[Label]) -> Words:
 
 
 def sums_of(words: Words, like: GramStatistics, classes: Sequence[Label]) -> GramStatistics:
-    """The inverse of `words_of`, for sums like these; a `ValueError` if no samples can have them.
+    """The inverse of `words_of`, for sums like these.
 
-    Refuses sums that are so large that they would not be exact. Costs d³/3 operations.
+    Refuses sums that no samples can have, or that are too large to be exact. Costs d³/3 operations.
     """
     steps, wide = _steps_of(like), triangle_size(like.dim)
     values = words.view(np.int64).astype(np.float64)
     gram, rows, counts = np.split(values, [wide, wide + len(classes) * like.dim])
-    steps.require_room(Triangle.from_packed(gram * steps.units, like.dim))
-    if np.abs(values).max() > FULL:
-        raise ValueError("they are larger than any that are exact")
-    prototypes, seen = rows.reshape(len(classes), like.dim) * steps.columns, counts != 0
-    if prototypes[~seen].any():
-        raise ValueError("a class without images has a sum")
+    gram, rows = gram * steps.units, rows.reshape(len(classes), like.dim) * steps.columns
+    steps.require_room(Triangle.from_packed(gram, like.dim))
+    seen = counts != 0
     header = like.empty().state()[0] | {
         "labels": [label for label, count in zip(classes, counts, strict=True) if count],
         "counts": [int(count) for count in counts[seen]],
     }
-    return GramStatistics.from_state(header, {"prototypes": prototypes[seen], "gram": gram * steps.units})
+    try:
+        if np.abs(values).max() > FULL:
+            raise ValueError("they are larger than any that are exact")
+        if rows[~seen].any():
+            raise ValueError("a class without images has a sum")
+        return GramStatistics.from_state(header, {"prototypes": rows[seen], "gram": gram})
+    except ValueError as error:
+        raise InputError(f"No images can have these sums ({error}). Nothing was changed.") from error
 
 
 def words_for(like: GramStatistics, classes: int) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -154,18 +155,10 @@ def learn_masked(model: ImageModel, parts: Iterable[Masked]) -> ImageModel:
         )
     if total[-1] != len(agreed.sites):  # each has added 1; with masks left, this is a random number
         raise InputError(
-            "The masks do not cancel: two sites have used different secrets, or a file was changed. Nothing "
-            "was learned. Compare the secrets of each two sites, and agree again under another name."
+            "The masks do not cancel: two sites have used different secrets. Nothing was learned. Agree "
+            "again, under another name, and see that each two sites have the same secret."
         )
-    try:
-        sums = sums_of(total[:-1], model.statistics_, agreed.classes)
-    except InputError:
-        raise
-    except ValueError as error:
-        raise InputError(
-            f"No photos can have the sums of all sites together ({error}), so one of them did not send its "
-            "own. Nothing was learned."
-        ) from error
+    sums = sums_of(total[:-1], model.statistics_, agreed.classes)
     if not sums.total:
         raise InputError("No site has learned a photo.")
     return model.learn_sums(sums, [], [], np.zeros((0, sums.dim), np.float32), [])
@@ -187,6 +180,8 @@ def _require_able(model: ImageModel) -> None:
             "needs only the sums: model.configure(strength=1.0) for the default classifier, lam='gcv', or a "
             "number."
         )
+    if model.per_class:
+        raise InputError("Sums of other sites have no root per class. Use a model without per_class.")
 
 
 def _require_same_network(model: ImageModel, part: Masked) -> None:
@@ -215,13 +210,13 @@ def _require_alike(one: Masked, other: Masked) -> None:
 
 def _checked(names: Iterable[str]) -> tuple[str, ...]:
     """Names, each once, sorted."""
-    listed = [*names]
-    for name in listed:
+    given = Counter(iter(names))  # of a mapping, the keys
+    for name in given:
         if not LABEL.holds(name):
             raise InputError(f"A name must be {LABEL.words}, and {schema.shown(name)} is not.")
-    if twice := {name for name in listed if listed.count(name) > 1}:
+    if twice := [name for name, times in given.items() if times > 1]:
         raise InputError(f"These names are given twice: {_listed(twice)}.")
-    return tuple(sorted(listed))
+    return tuple(sorted(given))
 
 
 def _listed(names: Iterable[str]) -> str:
