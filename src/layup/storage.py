@@ -54,6 +54,7 @@ _TYPES = {
     "int32": "I32",
     "int16": "I16",
     "int8": "I8",
+    "uint64": "U64",
     "uint8": "U8",
     "bool": "BOOL",
 }

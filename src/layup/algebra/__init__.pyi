@@ -54,6 +54,15 @@ from .likeness import (
     limits as limits,
     twins as twins,
 )
+from .masking import (
+    SECRET as SECRET,
+    SITES as SITES,
+    Words as Words,
+    mask as mask,
+    sums_of as sums_of,
+    words_for as words_for,
+    words_of as words_of,
+)
 from .nearest_mean import NearestMeanClassifier as NearestMeanClassifier
 from .parameters import KINDS as KINDS, RidgeOptions as RidgeOptions, require_rule as require_rule
 from .residuals import ResidualSums as ResidualSums

@@ -51,6 +51,15 @@ class Steps:
         """1 over each step, a power of two as well: multiplying is faster, and as exact."""
         return np.asarray(1 / self.columns)
 
+    @property
+    def units(self) -> Floats:
+        """The unit of each value of G: one triangle, row by row, as files have it.
+
+        >>> Steps({"shallow": 1, "deep": 1}, {"shallow": -1, "deep": 3}).units.tolist()
+        [0.25, 4.0, 64.0]
+        """
+        return np.concatenate([step * self.columns[: i + 1] for i, step in enumerate(self.columns)])
+
     def nearest(self, x: NDArray[np.floating]) -> NDArray[np.floating]:
         """Every value (n × d) as the nearest multiple of its step; none is −0.
 
