@@ -286,6 +286,8 @@ class ImageModel:
         digests, labels: of the photos in the sums, all of them new. rows, row_labels: samples drawn of them.
         lam: λ, if they have searched it.
         """
+        if self.per_class:
+            raise InputError("Sums of other machines have no root per class. Use a model without per_class.")
         self.knowledge.learn_sums(sums, digests, labels, (rows, np.array(row_labels)), lam)
         return self
 

@@ -180,8 +180,6 @@ def _require_able(model: ImageModel) -> None:
             "needs only the sums: model.configure(strength=1.0) for the default classifier, lam='gcv', or a "
             "number."
         )
-    if model.per_class:
-        raise InputError("Sums of other sites have no root per class. Use a model without per_class.")
 
 
 def _require_same_network(model: ImageModel, part: Masked) -> None:

@@ -24,7 +24,7 @@ from layup.errors import InputError, LayupError
 from layup.model import ImageModel
 from layup.sharding.plan import NAME, START, Plan, is_plan, slice_name
 from layup.sharding.shard import compute, missing, shard_path
-from layup.sharding.slices import SKIP
+from layup.sharding.slice_photos import SKIP
 from layup.sharding.unions import AgainError, union
 
 TRIES = 4

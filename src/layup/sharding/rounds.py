@@ -24,7 +24,7 @@ from layup.algebra import FOLDS, Floats, GramStatistics, mean_accuracies, rests,
 from layup.model import ImageModel
 from layup.schema import HASH, NUMBER, TEXT, listed, whole
 from layup.sharding.plan import Plan
-from layup.sharding.slices import read_slice, skipped_hash
+from layup.sharding.slice_photos import read_slice, skipped_hash
 
 OPEN = "round.json"
 """What is to be counted."""

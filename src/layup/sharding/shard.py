@@ -19,7 +19,7 @@ from layup.features import Rows
 from layup.model import ImageModel
 from layup.schema import HASH, TEXT, whole
 from layup.sharding.plan import Plan
-from layup.sharding.slices import DIGEST, read_slice, skipped_hash
+from layup.sharding.slice_photos import DIGEST, read_slice, skipped_hash
 
 KIND = "shard"
 FIELDS: schema.Shape = {

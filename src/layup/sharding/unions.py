@@ -14,7 +14,7 @@ from layup.model import ImageModel
 from layup.sharding.plan import Plan
 from layup.sharding.rounds import Round, searched
 from layup.sharding.shard import Shard, missing, shard_path
-from layup.sharding.slices import skip
+from layup.sharding.slice_photos import skip
 
 SOME = 10
 """How many slices a sentence names."""
