@@ -53,6 +53,14 @@ def test_what_is_missing_and_what_is_wrong_is_one_sentence(planned, ok, refused)
     assert not Path("m.layup").exists()
 
 
+def test_what_is_left_out_of_a_plan_is_remarked(photos, ok, refused):
+    Path("photos/empty").mkdir()
+    told = ok("shards", "photos", "--to", "plan", "--backbone", "vit-nano").err
+    assert "Without photos: 1 class folder in 'photos': empty." in told
+    refused("shards", "nowhere", "--to", "none", says=["no folder 'nowhere'"])
+    assert not Path("none").exists()
+
+
 @pytest.mark.parametrize("option", ["--again", "--relabel", "--strict", "--per-class"])
 def test_what_a_plan_cannot_do_is_said(planned, refused, option):
     refused("learn", "--shard", "plan", 0, option, says=["--shard", option])

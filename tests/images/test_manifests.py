@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from pathlib import Path
 
 import pytest
 
-from layup.errors import InputError
-from layup.images import image_digest, labelled_photos, unlabelled_photos
+from layup.errors import InputError, MissingPackageError
+from layup.images import image_digest, labelled_parts, labelled_photos, manifests, parquet, unlabelled_photos
 from layup.images.folders import class_folders
 from photos import write_photos
 
@@ -124,6 +125,102 @@ def test_manifests_that_cannot_be_used(tmp_path, name, contents, says):
         labelled_photos(manifest)
     assert str(caught.value).startswith(repr(str(manifest)))
     assert "\n" not in str(caught.value)
+
+
+def test_a_list_is_read_in_parts(tmp_path, monkeypatch):
+    monkeypatch.setattr(manifests, "PART", 4)
+    rows = [(f"/photos/{number}.jpg", f"class {number % 3}") for number in range(10)]
+    lines = ["path,label", *map(",".join, rows)]
+    manifest = written(tmp_path / "list.csv", "\n".join(lines))
+    parts = [list(part) for part in labelled_parts(manifest)]
+    assert parts == [rows[:4], rows[4:8], rows[8:]]
+    assert list(labelled_photos(manifest)) == rows
+    unfinished = labelled_parts(written(tmp_path / "list.csv", "\n".join([*lines, "/photos/10.jpg,"])))
+    assert len(next(unfinished).labels) == len(next(unfinished).labels) == 4
+    with pytest.raises(InputError, match="line 12: the label is empty"):
+        next(unfinished)
+
+
+# Parquet
+
+
+def table(target: Path, /, **columns) -> Path:
+    pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    from pyarrow.parquet import write_table
+
+    write_table(pyarrow.table(columns), target, row_group_size=7)
+    return target
+
+
+@pytest.mark.parametrize("names", [("path", "label"), ("File Name", "CLASS")])
+def test_a_parquet_file_is_as_good_as_a_csv_file(tmp_path, monkeypatch, names):
+    monkeypatch.setattr(parquet, "ROWS", 5)
+    monkeypatch.setattr(manifests, "PART", 4)
+    paths = [f"sub/{number}.jpg" for number in range(20)]
+    labels = [f"class {number % 3}" for number in range(20)]
+    rows = map(",".join, zip(paths, labels, strict=True))
+    expected = labelled_photos(written(tmp_path / "list.csv", "\n".join(["path,label", *rows])))
+    manifest = table(tmp_path / "list.parquet", **{"size": [*range(20)], names[1]: labels, names[0]: paths})
+    assert labelled_photos(manifest) == expected
+    assert [len(part.labels) for part in labelled_parts(manifest)] == [4] * 5
+    assert unlabelled_photos(manifest) == expected.images
+
+
+def test_numbers_and_categories_of_a_parquet_file_are_labels(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    numbers = table(tmp_path / "a.parquet", path=["1.jpg", "2.jpg"], label=[7, 8])
+    assert labelled_photos(numbers).labels == ["7", "8"]
+    kinds = pyarrow.array(["tabby", "tabby"]).dictionary_encode()
+    categories = table(tmp_path / "metadata.parquet", path=["1.jpg", "2.jpg"], label=["a", "b"], kind=kinds)
+    assert labelled_photos(categories, label="kind").labels == ["tabby", "tabby"]
+    (tmp_path / "a.parquet").unlink()
+    assert labelled_photos(tmp_path).labels == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "says"),
+    [
+        ({"x": ["1.jpg"]}, ": no name for the paths, such as 'path', is among 'x'. Add it."),
+        ({"path": ["1.jpg"]}, ": no name for the labels, such as 'label', is among 'path'. Add it."),
+        ({"path": [], "label": []}, " lists no photos."),
+        ({"path": ["1.jpg"] * 2, "label": ["a", ""]}, ", row 2: the label is empty. Give every photo one."),
+        ({"path": ["1.jpg", None], "label": ["a", "a"]}, ", row 2: 'path' is None, but must be text."),
+        (
+            {"path": [{"bytes": b"x"}], "label": ["a"]},
+            ", row 1: 'path' is {'bytes': b'x'}, but must be text.",
+        ),
+        ({"path": ["s3://bucket/1.jpg"], "label": ["a"]}, ", row 1: 's3://bucket/1.jpg' is an address."),
+    ],
+)
+def test_parquet_files_that_cannot_be_used(tmp_path, columns, says):
+    manifest = table(tmp_path / "a.parquet", **columns)
+    with pytest.raises(InputError, match=re.escape(f"{str(manifest)!r}{says}")):
+        labelled_photos(manifest)
+
+
+@pytest.mark.parametrize("cut", [0, 3, 100, -1])
+def test_a_damaged_parquet_file_is_one_sentence(tmp_path, cut):
+    manifest = table(tmp_path / "a.parquet", path=["1.jpg"] * 50, label=["a"] * 50)
+    manifest.write_bytes(manifest.read_bytes()[:cut])
+    with pytest.raises(InputError, match=r"a.parquet' cannot be read \(") as caught:
+        labelled_photos(manifest)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_parquet_file_with_other_bytes_in_the_middle_is_one_sentence(tmp_path):
+    manifest = table(tmp_path / "a.parquet", path=[f"{number}.jpg" for number in range(50)], label=["a"] * 50)
+    content = bytearray(manifest.read_bytes())
+    content[4:400] = bytes(396)
+    manifest.write_bytes(content)
+    with pytest.raises(InputError, match=r"a\.parquet'"):
+        labelled_photos(manifest)
+
+
+def test_a_missing_package_is_named_with_the_command(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    manifest = written(tmp_path / "a.parquet", b"PAR1")
+    with pytest.raises(MissingPackageError, match=r"Run pip install 'layup-cl\[parquet\]'"):
+        labelled_photos(manifest)
 
 
 def test_labels_are_not_needed_to_predict(tmp_path):

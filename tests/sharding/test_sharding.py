@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import shutil
+import tracemalloc
+from itertools import chain
 
 import numpy as np
 import pytest
+from hypothesis import given, settings, strategies as st
 from PIL import Image
 
 from layup import LayUP, load, storage
 from layup.errors import DamagedFileError, InputError
-from layup.images import labelled_photos
+from layup.images import labelled_parts, labelled_photos
 from layup.sharding import Plan, Shard, compute, is_plan, union
 from layup.sharding.shard import shard_path
+from layup.sharding.unions import doubled
 from photos import crops, save_crops
 
 
@@ -272,6 +276,74 @@ def test_the_same_plan_goes_on(plan, photos, nano):
     path, _ = compute(plan, 0)
     assert Plan.write(plan.folder, labelled_photos(photos), LayUP(nano, 2), 9) == plan
     assert path.exists()
+
+
+def test_only_a_slice_is_held_while_planning(nano, tmp_path):
+    given, told = 0, []
+
+    def pairs():
+        nonlocal given
+        for number in range(25):
+            given += 1
+            yield f"/photos/{number}.jpg", "cat"
+
+    plan = Plan.write(tmp_path / "plan", pairs(), LayUP(nano, 2), 10, done=lambda n: told.append((n, given)))
+    assert told == [(10, 10), (10, 20), (5, 25)]
+    assert plan.images == 25
+    assert plan.photos(2).images == [f"/photos/{number}.jpg" for number in range(20, 25)]
+
+
+@pytest.mark.slow
+def test_planning_takes_the_same_memory_for_any_number_of_lines(nano, tmp_path):
+    def peak(count):
+        manifest = tmp_path / f"{count}.csv"
+        rows = (f"/photos/{number % 100}/{number}.jpg,class {number % 100}\n" for number in range(count))
+        with manifest.open("w") as file:
+            file.writelines(chain(["path,label\n"], rows))
+        tracemalloc.start()
+        pairs = (pair for part in labelled_parts(manifest) for pair in part)
+        plan = Plan.write(tmp_path / f"plan-{count}", pairs, LayUP(nano, 2), 10_000)
+        highest = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert plan.images == count
+        return highest
+
+    few, many = peak(20_000), peak(200_000)
+    assert many < 1.1 * few
+
+
+def test_planning_that_fails_leaves_no_plan(nano, tmp_path):
+    def broken(count):
+        yield from ((f"/photos/{number}.jpg", "cat") for number in range(count))
+        raise InputError("line 26: the label is empty")
+
+    with pytest.raises(InputError, match="line 26"):
+        Plan.write(tmp_path / "plan", broken(25), LayUP(nano, 2), 5)
+    assert not is_plan(tmp_path / "plan")
+    assert len([*(tmp_path / "plan").glob("slice-*.csv")]) == 5
+    plan = Plan.write(
+        tmp_path / "plan", [("/photos/1.jpg", "cat"), ("/photos/2.jpg", "dog")], LayUP(nano, 2), 1
+    )
+    assert len(plan.slices) == len([*plan.folder.glob("slice-*.csv")]) == 2
+
+
+def test_a_plan_of_nothing_is_refused(nano, tmp_path):
+    with pytest.raises(InputError, match="no photos to plan"):
+        Plan.write(tmp_path / "plan", [], LayUP(nano, 2), 5)
+    assert not is_plan(tmp_path / "plan")
+
+
+@settings(max_examples=100)
+@given(st.lists(st.lists(st.sampled_from([*range(6)]), unique=True, max_size=6), min_size=1, max_size=6))
+def test_what_is_doubled_counts_in_the_first_part(parts):
+    # The first halves of some are the same: these are compared as a whole.
+    digests = [bytes([number // 2]) * 8 + bytes([number]) * 8 for number in range(6)]
+    seen, expected = set(), {}
+    for turn, part in enumerate(parts):
+        if again := seen & {*part}:
+            expected[turn] = {digests[number] for number in again}
+        seen |= {*part}
+    assert doubled([np.array([digests[number] for number in part], "S16") for part in parts]) == expected
 
 
 @pytest.mark.parametrize(

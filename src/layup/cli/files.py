@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +49,25 @@ def labelled(photos: Path) -> tuple[Sequence[ImageSource], list[str]]:
     found = labelled_photos(photos)
     console.remarks(found.remarks)
     return found.images, found.labels
+
+
+def streamed(photos: Path) -> tuple[Iterator[tuple[ImageSource, str]], list[str]]:
+    """Photos and their labels one after another, and a list to which remarks about them will be added.
+
+    What is wrong with the first ones is said now.
+    """
+    from layup.images import labelled_parts
+
+    parts = labelled_parts(photos)
+    first = next(parts)
+    remarks: list[str] = []
+
+    def pairs() -> Iterator[tuple[ImageSource, str]]:
+        for part in chain([first], parts):
+            remarks.extend(part.remarks)
+            yield from part
+
+    return pairs(), remarks
 
 
 def require_model(*paths: Path) -> None:

@@ -73,7 +73,7 @@ Engine = Annotated[
 
 _PHOTOS = typer.Argument(
     help="A folder with one folder of photos per class, a zip or tar of it, WebDataset shards, "
-    "or a list of paths and labels (CSV or JSONL).",
+    "or a list of paths and labels (CSV, JSONL or Parquet).",
     metavar="PHOTOS",
 )
 _TO = typer.Option(help="The model file. It is created, or extended if it exists.")

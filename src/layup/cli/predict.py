@@ -23,8 +23,8 @@ def predict(
     images: Annotated[
         list[Path],
         typer.Argument(
-            help="Image files, folders, zip or tar archives, lists of paths (CSV or JSONL); or - to read "
-            "paths from standard input.",
+            help="Image files, folders, zip or tar archives, lists of paths (CSV, JSONL, Parquet); or - to "
+            "read paths from standard input.",
             metavar="IMAGES",
         ),
     ],

@@ -9,7 +9,7 @@ import typer
 
 from layup.cli import console
 from layup.cli.app import app
-from layup.cli.files import labelled
+from layup.cli.files import streamed
 from layup.cli.networks import Wanted
 from layup.cli.options import (
     Anonymous,
@@ -24,6 +24,7 @@ from layup.cli.options import (
     given,
     number_or_rule,
 )
+from layup.progress import progress_bar
 
 
 @app.command()
@@ -52,12 +53,14 @@ def shards(
     machine, with the same state hash.
     """
     ridge = given({"lam": number_or_rule(lam), "balance": balance})
-    images, labels = labelled(photos)
-    from layup.images import LabelledPhotos
+    pairs, remarks = streamed(photos)
     from layup.sharding import Plan
 
     model = Wanted(backbone, input_size, engine, k, anonymous=anonymous, ridge=ridge).new(weights)
-    plan = Plan.write(to, LabelledPhotos(images, labels), model, size)
+    with progress_bar(None, "photos") as bar:
+        task = bar.add_task("Planning", total=None, note="")
+        plan = Plan.write(to, pairs, model, size, done=lambda count: bar.advance(task, count))
+    console.remarks(remarks)
     console.say(
         f"{plan.images:,} photos in {len(plan.slices):,} slices, from 0 to {len(plan.slices) - 1:,}: {to}"
     )

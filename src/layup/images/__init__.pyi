@@ -23,5 +23,9 @@ from .labelled import (
     require_one_label_each as require_one_label_each,
 )
 from .manifests import manifest_text as manifest_text
-from .photos import labelled_photos as labelled_photos, unlabelled_photos as unlabelled_photos
+from .photos import (
+    labelled_parts as labelled_parts,
+    labelled_photos as labelled_photos,
+    unlabelled_photos as unlabelled_photos,
+)
 from .watching import changes as changes

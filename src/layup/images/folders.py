@@ -29,7 +29,7 @@ PHOTO_ENDINGS = (
 )
 """How the names of photos end (lower case)."""
 
-METADATA = ("metadata.csv", "metadata.jsonl")
+METADATA = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
 """Files that list the photos of a folder with their labels, as Hugging Face's ImageFolder reads them."""
 
 
@@ -65,17 +65,21 @@ def class_folders(folder: str | os.PathLike[str]) -> tuple[list[Path], list[str]
     >>> [path.name for path in paths], labels
     (['1.jpg'], ['tabby'])
     """
-    paths, labels, _ = _labelled(existing(folder))
+    paths: list[Path] = []
+    labels: list[str] = []
+    for files, names, _ in _classes(existing(folder)):
+        paths += files
+        labels += names
     return paths, labels
 
 
-def labelled_folder(folder: Path) -> LabelledPhotos:
-    """The same, and remarks about photos next to the class folders and classes without photos."""
-    return LabelledPhotos(*_labelled(existing(folder)))
+def folder_parts(folder: Path) -> Iterator[LabelledPhotos]:
+    """The same, class by class: only one is held. At the end remarks about what was left out."""
+    return (LabelledPhotos(*part) for part in _classes(existing(folder)))
 
 
-def _labelled(photos: Path) -> tuple[list[Path], list[str], list[str]]:
-    """The files in class folders, their labels, and remarks."""
+def _classes(photos: Path) -> Iterator[tuple[list[Path], list[str], list[str]]]:
+    """The files of a class folder, their labels, and at the end remarks."""
     inside, loose = visible(photos)
     location = _real(photos)
     classes = sorted(each for each in inside if not _leads_up(_real(each), [location]))
@@ -84,21 +88,21 @@ def _labelled(photos: Path) -> tuple[list[Path], list[str], list[str]]:
     if {each.name.lower() for each in classes} <= PARTS and all(map(_is_dataset, classes)):
         raise parts_of_dataset(str(photos), [each.name for each in classes])
     broken = {each for each in loose if each.is_symlink() and not each.exists()}
-    found = {each: _of_class(each) for each in sorted([*classes, *broken])}
+    empty = []
+    for each in sorted([*classes, *broken]):
+        if files := _of_class(each):
+            yield files, [label_of(each)] * len(files), []
+        else:
+            empty.append(each.name)
+    if len(empty) == len(classes) + len(broken):
+        raise all_empty(str(photos), empty)
     names = [each.name for each in loose if each not in broken]
-    remarks = left_out(
-        str(photos),
-        [name for name in names if has_photo_name(name)],
-        [each.name for each, files in found.items() if not files],
-    )
+    remarks = left_out(str(photos), [name for name in names if has_photo_name(name)], empty)
     if lists := sorted(set(names) & set(METADATA)):
         remarks.append(
             f"{str(photos / lists[0])!r} is not used, only class folders. Give it itself to use it."
         )
-    if not any(found.values()):
-        raise all_empty(str(photos), [each.name for each in classes])
-    labelled = [(path, label_of(each)) for each, files in found.items() for path in files]
-    return [path for path, _ in labelled], [label for _, label in labelled], remarks
+    yield [], [], remarks
 
 
 def _is_dataset(folder: Path) -> bool:

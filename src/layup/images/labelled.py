@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from unicodedata import normalize
@@ -24,13 +24,18 @@ SOME = 3
 class LabelledPhotos:
     """Photos, the label of each, and sentences about what was left out.
 
-    >>> LabelledPhotos(["a.jpg"], ["tabby"]).remarks
-    []
+    >>> photos = LabelledPhotos(["a.jpg"], ["tabby"])
+    >>> list(photos), photos.remarks
+    ([('a.jpg', 'tabby')], [])
     """
 
     images: Sequence[ImageSource]
     labels: list[str]
     remarks: list[str] = field(default_factory=list)
+
+    def __iter__(self) -> Iterator[tuple[ImageSource, str]]:
+        """Each photo with its label."""
+        return zip(self.images, self.labels, strict=True)
 
     @classmethod
     def joined(cls, parts: Iterable[LabelledPhotos]) -> LabelledPhotos:

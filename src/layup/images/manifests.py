@@ -1,4 +1,4 @@
-"""Lists of photos and labels: CSV files and JSON lines, read line by line."""
+"""Lists of photos and labels: CSV files, JSON lines and Parquet files, read line by line."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import NoReturn
 
 from layup.errors import InputError
 from layup.formats import brief, has_controls
+from layup.images import parquet
 from layup.images.addresses import is_address
 from layup.images.labelled import LabelledPhotos, label_from
 
-ENDINGS = (".csv", ".tsv", ".jsonl", ".ndjson")
+ENDINGS = (".csv", ".tsv", ".jsonl", ".ndjson", parquet.ENDING)
 """How the names of manifests end (lower case)."""
 
 PATHS = ("path", "file", "file_name", "filename", "file_path", "filepath", "image", "image_path")
@@ -30,6 +32,9 @@ DELIMITERS = (",", ";", "\t")
 LONGEST_LINE = 1 << 20
 """Bytes: one line is held at a time."""
 
+PART = 10_000
+"""How many photos are held at a time."""
+
 
 def is_manifest(path: Path) -> bool:
     """Whether a file's name is that of a list of photos.
@@ -40,21 +45,19 @@ def is_manifest(path: Path) -> bool:
     return path.name.lower().endswith(ENDINGS)
 
 
-def labelled_manifest(path: Path, label: str | None = None) -> LabelledPhotos:
-    """The photos that a manifest lists, and the label of each.
+def manifest_parts(path: Path, label: str | None = None) -> Iterator[LabelledPhotos]:
+    """The photos that a manifest lists, and the label of each, in parts: only one of them is held.
 
     label: the name of the column of labels, if it has an unusual one. Relative paths begin at the manifest.
-    Nothing is opened. A million lines take a few seconds, and about 150 bytes each.
+    Nothing is opened. A million lines take a few seconds.
     """
-    images: list[str] = []
-    labels: list[str] = []
     checked: dict[str, str] = {}  # a million labels, but few different ones
-    for line, file, text in _entries(path, label, labelled=True):
-        if text not in checked:
-            checked[text] = _checked(path, line, text)
-        images.append(file)
-        labels.append(checked[text])
-    return LabelledPhotos(images, labels)
+    entries = _entries(path, label, labelled=True)
+    while part := list(islice(entries, PART)):
+        for line, _, text in part:
+            if text not in checked:
+                checked[text] = _checked(path, line, text)
+        yield LabelledPhotos([file for _, file, _ in part], [checked[text] for _, _, text in part])
 
 
 def _checked(path: Path, line: int, label: str) -> str:
@@ -73,7 +76,7 @@ def manifest_photos(path: Path) -> list[str]:
 def manifest_text(
     images: Sequence[object], labels: Sequence[str], more: Mapping[str, Sequence[object]] | None = None
 ) -> str:
-    """The lines of a manifest (CSV) of photos that are files: what `labelled_manifest` reads.
+    """The lines of a manifest (CSV) of photos that are files: what `manifest_parts` reads.
 
     more: further columns, which are for people. Paths are absolute, so that the list may be anywhere.
 
@@ -103,7 +106,11 @@ def _listable(image: object) -> str:
 def _entries(path: Path, label: str | None, labelled: bool) -> Iterator[tuple[int, str, str]]:
     """The number of each line, the path and the label in it."""
     empty = True
-    reader = _csv_entries if path.name.lower().endswith((".csv", ".tsv")) else _json_entries
+    folder = "" if path.parent == Path() else str(path.parent)
+    if parquet.is_parquet(path):
+        reader = _parquet_entries
+    else:
+        reader = _csv_entries if path.name.lower().endswith((".csv", ".tsv")) else _json_entries
     for line, file, text in reader(path, (label,) if label else LABELS, labelled):
         if not file:
             _refuse(path, line, "the path is empty. Give the path of a photo")
@@ -112,21 +119,23 @@ def _entries(path: Path, label: str | None, labelled: bool) -> Iterator[tuple[in
                 path, line, f"{brief(file)!r} is an address. Nothing is fetched: download the photos first"
             )
         empty = False
-        yield line, _located(path.parent, file), text
+        yield line, _located(folder, file), text
     if empty:
         raise InputError(f"{str(path)!r} lists no photos.")
 
 
-def _located(folder: Path, file: str) -> str:
+def _located(folder: str, file: str) -> str:
     """Where a file of a manifest is."""
-    found = file if folder == Path() else os.path.join(folder, file)  # noqa: PTH118 (a million of them)
+    found = os.path.join(folder, file)  # noqa: PTH118 (a million of them)
     if "\\" in file and not os.path.lexists(found):  # written by Windows
         return _located(folder, file.replace("\\", "/"))
     return found
 
 
 def _refuse(path: Path, line: int, reason: str) -> NoReturn:
-    raise InputError(f"{str(path)!r}, line {line:,}: {reason}.")
+    """line: its number, or 0 for what is wrong with all of them."""
+    kind = "row" if parquet.is_parquet(path) else "line"
+    raise InputError(f"{str(path)!r}{f', {kind} {line:,}' if line else ''}: {reason}.")
 
 
 # CSV
@@ -193,16 +202,28 @@ def _json_entries(path: Path, labels: Iterable[str], labelled: bool) -> Iterator
             _refuse(path, line, 'this is not an object such as {"path": "1.jpg", "label": "tabby"}')
         row = {_spelled(key): each for key, each in value.items()}
         names = list(row)
-        file = _value(path, line, row, names[_column(path, line, names, PATHS, "paths")])
-        label = names[_column(path, line, names, labels, "labels")] if labelled else None
-        yield line, file, _value(path, line, row, label) if label else ""
+        file = names[_column(path, line, names, PATHS, "paths")]
+        label = names[_column(path, line, names, labels, "labels")] if labelled else file
+        yield line, _text(path, line, file, row[file]), _text(path, line, label, row[label])
 
 
-def _value(path: Path, line: int, row: Mapping[str, object], name: str) -> str:
-    value = row[name]
+def _text(path: Path, line: int, name: str, value: object) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int):
         _refuse(path, line, f"{name!r} is {brief(repr(value))}, but must be text")
     return str(value).strip()
+
+
+# Parquet
+
+
+def _parquet_entries(path: Path, labels: Iterable[str], labelled: bool) -> Iterator[tuple[int, str, str]]:
+    with parquet.opened(path) as table:
+        written = table.schema_arrow.names
+        names = [_spelled(name) for name in written]
+        file = written[_column(path, 0, names, PATHS, "paths")]
+        label = written[_column(path, 0, names, labels, "labels")] if labelled else file
+        for row, values in enumerate(parquet.rows_of(table, [file, label]), 1):
+            yield row, _text(path, row, file, values[0]), _text(path, row, label, values[1])
 
 
 # Lines

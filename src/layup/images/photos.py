@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from layup.errors import InputError
@@ -11,14 +11,14 @@ from layup.images.addresses import require_local
 from layup.images.archive_classes import archive_classes, inside_archive
 from layup.images.archives import is_archive, list_archive, split_at_archive
 from layup.images.decode import ImageSource
-from layup.images.folders import METADATA, existing, find_images, labelled_folder, visible
+from layup.images.folders import METADATA, existing, find_images, folder_parts, visible
 from layup.images.labelled import LabelledPhotos
-from layup.images.manifests import is_manifest, labelled_manifest, manifest_photos
+from layup.images.manifests import is_manifest, manifest_parts, manifest_photos
 from layup.images.shards import expanded, is_shard, photos_of_shard, shard_photos
 
 TAKEN = (
     "Give a folder with one folder per class, a zip or tar archive of one, WebDataset shards, or a list of "
-    "paths and labels (CSV or JSON lines)."
+    "paths and labels (CSV, JSON lines or Parquet)."
 )
 
 
@@ -35,7 +35,17 @@ def labelled_photos(source: str | os.PathLike[str], *, label: str | None = None)
     ...     labelled_photos(manifest)
     LabelledPhotos(images=['/photos/1.jpg'], labels=['tabby'], remarks=[])
     """
-    return LabelledPhotos.joined([_labelled(path, label) for path in _expanded(source)])
+    return LabelledPhotos.joined(labelled_parts(source, label=label))
+
+
+def labelled_parts(source: str | os.PathLike[str], *, label: str | None = None) -> Iterator[LabelledPhotos]:
+    """The same in parts, however many photos there are: only one part is held at a time.
+
+    A part is a class folder, an archive, or some lines of a list. What is wrong with a later part is noticed
+    only there.
+    """
+    for path in _expanded(source):
+        yield from _parts(path, label)
 
 
 def unlabelled_photos(source: str | os.PathLike[str]) -> Sequence[ImageSource]:
@@ -59,22 +69,22 @@ def _expanded(source: str | os.PathLike[str]) -> list[Path]:
     return [path] if there else [Path(each) for each in expanded(str(path))]
 
 
-def _labelled(path: Path, label: str | None) -> LabelledPhotos:
+def _parts(path: Path, label: str | None) -> Iterable[LabelledPhotos]:
     if found := split_at_archive(path):
         listing = inside_archive(list_archive(found[0]), found[1])
-        return shard_photos(listing) if is_shard(listing) else archive_classes(listing)
+        return [shard_photos(listing) if is_shard(listing) else archive_classes(listing)]
     if path.is_file():
         if is_manifest(path):
-            return labelled_manifest(path, label)
+            return manifest_parts(path, label)
         raise InputError(f"{str(path)!r} is a file, but must hold photos and their labels. {TAKEN}")
     folders, files = visible(existing(path))
     lists = [each for each in files if each.name in METADATA]
     # One folder may be where the listed photos are.
     if lists and len(folders) <= 1:
-        return labelled_manifest(min(lists), label)
+        return manifest_parts(min(lists), label)
     if archives := _archives(folders, files):
-        return LabelledPhotos.joined([_labelled(each, label) for each in archives])
-    return labelled_folder(path)
+        return (part for each in archives for part in _parts(each, label))
+    return folder_parts(path)
 
 
 def _unlabelled(path: Path) -> Sequence[ImageSource]:

@@ -275,20 +275,20 @@ class ImageModel:
     def learn_sums(
         self,
         sums: ClassSums,
-        digests: Sequence[bytes],
-        labels: Sequence[str],
+        digests: NDArray[np.bytes_],
+        classes: NDArray[np.int32],
         rows: Rows,
         row_labels: Sequence[str],
         lam: float | None = None,
     ) -> Self:
         """Learn what other machines have summed of the same features: see `layup.sharding`.
 
-        digests, labels: of the photos in the sums, all of them new. rows, row_labels: samples drawn of them.
-        lam: λ, if they have searched it.
+        digests: of the photos in the sums, all of them new, each an item of 16 bytes. classes: their classes,
+        as indices of `sums.labels`. rows, row_labels: samples drawn of them. lam: λ, if it was searched.
         """
         if self.per_class:
             raise InputError("Sums of other machines have no root per class. Use a model without per_class.")
-        self.knowledge.learn_sums(sums, digests, labels, (rows, np.array(row_labels)), lam)
+        self.knowledge.learn_sums(sums, digests, classes, (rows, np.array(row_labels)), lam)
         return self
 
     @in_turn

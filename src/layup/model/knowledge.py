@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from layup.algebra import Calibration, ClassRoots, ClassSums, Samples, SumsClassifier, restored
 from layup.errors import InputError
-from layup.model.known import KnownPhotos, Numbers, require_recognisable
+from layup.model.known import Digests, KnownPhotos, Numbers, require_recognisable
 from layup.model.log import Entry, filed, from_file, last_expected, with_new_name
 from layup.model.parts import Parts
 from layup.registry import unknown_name
@@ -152,8 +152,8 @@ class Knowledge:
     def learn_sums(
         self,
         sums: ClassSums,
-        digests: Sequence[bytes],
-        labels: Sequence[str],
+        digests: Digests,
+        classes: NDArray[np.int32],
         drawn: Samples,
         lam: float | None,
     ) -> None:
@@ -164,7 +164,7 @@ class Knowledge:
         with self.changing():
             self.classifier.learn_sums(sums, *drawn, lam)
             if self.photos is not None:
-                self.photos = self.photos.with_photos(digests, labels, len(self.log))
+                self.photos = self.photos.with_rows(digests, classes, sums.labels, len(self.log))
             self.note("learn", sums.count_by_label())
 
     def forget(self, rows: Numbers, minus: Parts, forgotten: Mapping[str, int]) -> None:

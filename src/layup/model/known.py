@@ -201,13 +201,18 @@ class KnownPhotos:
 
     def with_photos(self, digests: Sequence[bytes], labels: Sequence[str], batch: int) -> Self:
         """With more photos, learned in this batch."""
+        numbers = {label: number for number, label in enumerate(dict.fromkeys(labels))}
+        classes = np.array([numbers[label] for label in labels], np.int32)
+        return self.with_rows(short(digests), classes, [*numbers], batch)
+
+    def with_rows(
+        self, digests: Digests, classes: NDArray[np.int32], labels: Sequence[str], batch: int
+    ) -> Self:
+        """The same, for millions of photos: `classes` are indices of `labels`."""
         names = tuple(dict.fromkeys([*self.names, *labels]))
-        numbers = {name: number for number, name in enumerate(names)}
-        more = Rows(
-            short(digests),
-            np.array([numbers[label] for label in labels], np.int32),
-            np.full(len(labels), batch, np.int32),
-        )
+        place = {name: number for number, name in enumerate(names)}
+        numbers = np.array([place[label] for label in labels], np.int32)
+        more = Rows(digests, numbers[classes], np.full(len(digests), batch, np.int32))
         return replace(self, names=names, rows=Rows.joined([self.rows, more]))
 
     def without(self, rows: Numbers) -> Self:

@@ -161,7 +161,8 @@ def learn_masked(model: ImageModel, parts: Iterable[Masked]) -> ImageModel:
     sums = sums_of(total[:-1], model.statistics_, agreed.classes)
     if not sums.total:
         raise InputError("No site has learned a photo.")
-    return model.learn_sums(sums, [], [], np.zeros((0, sums.dim), np.float32), [])
+    none = np.zeros(0, "S16")
+    return model.learn_sums(sums, none, np.zeros(0, np.int32), np.zeros((0, sums.dim), np.float32), [])
 
 
 def network_of(model: ImageModel) -> str:

@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import io
 import json
+import tempfile
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any, Self, Unpack
 
@@ -20,7 +24,7 @@ from layup import schema, storage
 from layup.algebra import FOLDS, Dealer
 from layup.errors import InputError
 from layup.features import Reading
-from layup.images import LabelledPhotos, labelled_photos, manifest_text
+from layup.images import ImageSource, LabelledPhotos, labelled_photos, manifest_text
 from layup.model import ImageModel, load
 from layup.schema import HASH, TRUTH, whole
 
@@ -48,10 +52,21 @@ class Plan:
     folded: bool
 
     @classmethod
-    def write(cls, folder: str | Path, photos: LabelledPhotos, model: ImageModel, size: int) -> Self:
-        """Cut photos into slices of `size`, for a model that has learned nothing.
+    def write(
+        cls,
+        folder: str | Path,
+        photos: Iterable[tuple[ImageSource, str]],
+        model: ImageModel,
+        size: int,
+        *,
+        done: Callable[[int], object] = lambda count: None,
+    ) -> Self:
+        """Cut photos, each with its label, into slices of `size`, for a model that has learned nothing.
 
+        Only one slice is held, so an iterator may give any number of photos (`layup.images.labelled_parts`).
         If the folder has this very plan already, it is left as it is, with what was computed of it.
+
+        done: is told of each slice how many photos it has.
         """
         folder = Path(folder)
         _require_usable(model, size)
@@ -59,17 +74,20 @@ class Plan:
         if before is None:
             storage.make_folder(folder)
         folded = model.classifier_.fold_grid is not None
-        dealer = Dealer(Counter(photos.labels), FOLDS)
-        slices = []
-        for number, start in enumerate(range(0, len(photos.labels), size)):
-            part = slice(start, start + size)
-            folds = {FOLD: [dealer.deal(label) for label in photos.labels[part]]} if folded else {}
-            text = manifest_text(photos.images[part], photos.labels[part], folds)
-            slices.append(hashlib.sha256(text.encode()).hexdigest())
+        lists = _lists(photos, size)
+        slices: list[str] = []
+        images = 0
+        for text, count in _dealt(lists) if folded else lists:
             if before is None:
-                storage.write_text(folder / slice_name(number), text)
-        made = cls(folder, len(photos.labels), tuple(slices), _identity(model), folded)
+                storage.write_text(folder / slice_name(len(slices)), text)
+            slices.append(hashlib.sha256(text.encode()).hexdigest())
+            images += count
+            done(count)
+        if not slices:
+            raise InputError("There are no photos to plan.")
+        made = cls(folder, images, tuple(slices), _identity(model), folded)
         if before is None:
+            _remove_leftovers(folder, len(slices))
             model.save(folder / START)
             about = {"images": made.images, "slices": slices, "model": made.model, "folds": folded}
             storage.write_text(folder / NAME, json.dumps(about, indent=1) + "\n")  # last: now it is a plan
@@ -90,7 +108,7 @@ class Plan:
             raise storage.damaged(folder / NAME, str(error)) from error
         return cls(folder, values["images"], tuple(values["slices"]), values["model"], values["folds"])
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """Hex SHA-256 of all that decides the result."""
         return hashlib.sha256(json.dumps([self.slices, self.model]).encode()).hexdigest()
@@ -148,6 +166,41 @@ def slice_name(number: int) -> str:
     'slice-00017.csv'
     """
     return f"slice-{number:05}.csv"
+
+
+def _remove_leftovers(folder: Path, count: int) -> None:
+    """Remove slices of a longer plan that was never completed."""
+    number = count
+    while (path := folder / slice_name(number)).exists():
+        path.unlink()
+        number += 1
+
+
+def _lists(photos: Iterable[tuple[ImageSource, str]], size: int) -> Iterator[tuple[str, int]]:
+    """The list of each slice, and how many photos it has."""
+    rows = iter(photos)
+    while part := list(islice(rows, size)):
+        yield manifest_text([image for image, _ in part], [label for _, label in part]), len(part)
+
+
+def _dealt(lists: Iterable[tuple[str, int]]) -> Iterator[tuple[str, int]]:
+    """The same lists with a column of folds. All labels are counted first: lists wait in temporary files."""
+    counts = Counter[str]()
+    sizes: list[int] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for text, count in lists:
+            counts.update(row["label"] for row in csv.DictReader(io.StringIO(text)))
+            Path(folder, str(len(sizes))).write_text(text, "utf-8")
+            sizes.append(count)
+        dealer = Dealer(counts, FOLDS)
+        for number, count in enumerate(sizes):
+            head, *rows = csv.reader(io.StringIO(Path(folder, str(number)).read_text("utf-8")))
+            label = head.index("label")
+            longer = io.StringIO()
+            writer = csv.writer(longer, lineterminator="\n")
+            writer.writerow([*head, FOLD])
+            writer.writerows([*row, dealer.deal(row[label])] for row in rows)
+            yield longer.getvalue(), count
 
 
 def _identity(model: ImageModel) -> str:

@@ -59,10 +59,6 @@ class Shard:
         first, *others = self.parts
         return sum(others, start=first)
 
-    def labels(self) -> list[str]:
-        """The label of each photo."""
-        return [self.sums.labels[index] for index in self.classes]
-
     def row_labels(self) -> list[str]:
         """The label of each sample that was drawn."""
         return [self.sums.labels[index] for index in self.row_classes]
@@ -165,8 +161,8 @@ def compute(plan: Plan, number: int, start: Callable[[], ImageModel] | None = No
             parts[fold].update(read.rows[own], [read.labels[i] for i in own])
         kept, names = [*kept, read.rows], [*names, *read.labels]
         if len(names) > 2 * JUDGED:  # not after every batch: drawing takes a hash per sample
-            kept, names = _drawn(kept, names)
-    kept, names = _drawn(kept, names)
+            kept, names = redrawn(kept, names)
+    kept, names = redrawn(kept, names)
     index = {label: position for position, label in enumerate(sorted({*seen.values()}))}
     shard = Shard(
         parts,
@@ -182,7 +178,7 @@ def compute(plan: Plan, number: int, start: Callable[[], ImageModel] | None = No
     return path, shard
 
 
-def _drawn(rows: list[Rows], labels: list[str]) -> tuple[list[Rows], list[str]]:
+def redrawn(rows: list[Rows], labels: list[str]) -> tuple[list[Rows], list[str]]:
     """Of all samples so far, those that are drawn."""
     whole = np.concatenate(rows)
     chosen = drawn(whole, JUDGED)

@@ -6,15 +6,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
-from layup.algebra import FOLDS, GramStatistics
+from layup.algebra import FOLDS, JUDGED, GramStatistics
 from layup.errors import InputError
 from layup.features import Rows
 from layup.model import ImageModel
 from layup.sharding.plan import Plan
 from layup.sharding.rounds import Round, searched
-from layup.sharding.shard import Shard, missing, shard_path
-from layup.sharding.slice_photos import skip
+from layup.sharding.shard import Shard, missing, redrawn, shard_path
+from layup.sharding.slice_photos import DIGEST, skip
 
 SOME = 10
 """How many slices a sentence names."""
@@ -30,30 +31,41 @@ class _Gathered:
 
     parts: list[GramStatistics]
     """The sums of each fold, or of all photos together."""
-    digests: dict[bytes, str] = field(default_factory=dict)
-    """The label of each photo."""
+    names: dict[str, int] = field(default_factory=dict)
+    """The number of each label, in the order in which they came."""
+    digests: list[NDArray[np.bytes_]] = field(default_factory=list)
+    classes: list[NDArray[np.int32]] = field(default_factory=list)
+    """Of each slice, the digests of its photos and the numbers of their labels: 20 bytes per photo."""
     rows: list[Rows] = field(default_factory=list)
     labels: list[str] = field(default_factory=list)
     bad: list[str] = field(default_factory=list)
-    twice: dict[int, set[bytes]] = field(default_factory=dict)
-    """By slice, photos that an earlier slice has as well."""
 
-    def add(self, number: int, shard: Shard) -> None:
-        """Add the shard of a slice."""
+    def add(self, shard: Shard) -> None:
+        """Add the shard of the next slice."""
         for part, more in zip(self.parts, shard.parts, strict=True):
             part.add(more)
-        for digest, label in zip(map(bytes, shard.digests), shard.labels(), strict=True):
-            if digest in self.digests:
-                self.twice.setdefault(number, set()).add(digest)
-            else:
-                self.digests[digest] = label
+        numbers = [self.names.setdefault(label, len(self.names)) for label in shard.sums.labels]
+        self.digests.append(shard.digests.view(f"S{DIGEST}").ravel())
+        self.classes.append(np.array(numbers, np.int32)[shard.classes])
         self.rows.append(shard.rows)
         self.labels += shard.row_labels()
+        if len(self.labels) > 4 * JUDGED:  # those drawn of all are among those drawn of each
+            self.rows, self.labels = redrawn(self.rows, self.labels)
         self.bad += shard.bad
+
+    def into(self, model: ImageModel, lam: float | None) -> None:
+        """Let a model learn it."""
+        sums = sum(self.parts[1:], start=self.parts[0])
+        places = np.array([sums.labels.index(label) for label in self.names], np.int32)
+        digests, classes = np.concatenate(self.digests), np.concatenate(self.classes)
+        self.digests, self.classes = [], []  # as large as what the model keeps
+        model.learn_sums(sums, digests, places[classes], np.concatenate(self.rows), self.labels, lam)
 
 
 def union(plan: Plan, *, done: Callable[[int], object] = lambda number: None) -> tuple[ImageModel, list[str]]:
     """The model of all photos of a plan, and why some could not be used.
+
+    Holds one shard at a time, and up to 60 bytes per photo, of which the model keeps 24.
 
     done: is told each slice when its shard was read.
 
@@ -68,17 +80,17 @@ def union(plan: Plan, *, done: Callable[[int], object] = lambda number: None) ->
     model = plan.start()
     gathered = _Gathered([model.statistics_.empty() for _ in range(FOLDS if plan.folded else 1)])
     for number in range(len(plan.slices)):
-        gathered.add(number, Shard.read(shard_path(plan, number), plan, number))
+        gathered.add(Shard.read(shard_path(plan, number), plan, number))
         done(number)
-    if gathered.twice:
-        for number, digests in gathered.twice.items():
+    if twice := doubled(gathered.digests):
+        for number, digests in twice.items():
             skip(plan, number, digests)
-        count = sum(map(len, gathered.twice.values()))
+        count = sum(map(len, twice.values()))
         raise AgainError(
             f"{count:,} photos are in several slices, and count once. Compute these slices again: "
-            f"{_numbers([*gathered.twice])}. Then merge again."
+            f"{_numbers([*twice])}. Then merge again."
         )
-    if not gathered.digests:
+    if not gathered.names:
         raise InputError(f"No photo of '{plan.folder}' can be used: {gathered.bad[0]}")
     lam = searched(plan, gathered.parts, model.statistics_, model.classifier_) if plan.folded else None
     if isinstance(lam, Round):
@@ -86,10 +98,35 @@ def union(plan: Plan, *, done: Callable[[int], object] = lambda number: None) ->
             f"λ is searched on all photos. Compute these slices again, which counts what {len(lam.lams)} "
             f"values of λ predict right: {_numbers(lam.uncounted())}. Then merge again."
         )
-    photos, labels = [*gathered.digests], [*gathered.digests.values()]
-    sums = sum(gathered.parts[1:], start=gathered.parts[0])
-    model.learn_sums(sums, photos, labels, np.concatenate(gathered.rows), gathered.labels, lam)
+    gathered.into(model, lam)
     return model, gathered.bad
+
+
+def doubled(parts: Sequence[NDArray[np.bytes_]]) -> dict[int, set[bytes]]:
+    """By part, the digests that an earlier part has as well.
+
+    Costs a sort of 8 bytes per digest; only digests that share these are compared.
+
+    >>> one, two = np.array([b"a" * 16, b"b" * 16]), np.array([b"c" * 16, b"a" * 16])
+    >>> doubled([one, two])
+    {1: {b'aaaaaaaaaaaaaaaa'}}
+    """
+    firsts = np.concatenate([part.view(np.uint64)[::2] for part in parts])
+    order = np.argsort(firsts, kind="stable")
+    firsts = firsts[order]
+    same = firsts[1:] == firsts[:-1]
+    alike = np.union1d(order[1:][same], order[:-1][same])
+    ends = np.cumsum([len(part) for part in parts])
+    seen: set[bytes] = set()
+    found: dict[int, set[bytes]] = {}
+    for index in alike.tolist():
+        number = int(np.searchsorted(ends, index, "right"))
+        turn = index - (int(ends[number - 1]) if number else 0)
+        digest = parts[number][turn : turn + 1].tobytes()
+        if digest in seen:
+            found.setdefault(number, set()).add(digest)
+        seen.add(digest)
+    return found
 
 
 def _numbers(numbers: Sequence[int]) -> str:
