@@ -24,12 +24,12 @@ def said(tested: int, familiar: Any) -> Calibration:
 def expected(familiarity: float, classes: int, familiar: list[float]) -> float:
     """The formula, from the sorted familiarities of judged samples themselves."""
     count = len(familiar)
-    typical = 0.3 + 0.05 * math.log(classes)
+    typical = 0.3 + 0.03 * math.log(classes)
     least = typical - 0.25
     if count:
         middle, low = familiar[(count - 1) // 2], familiar[math.floor(0.05 * (count - 1))]
-        typical = (count * middle + 2 * typical) / (count + 2)
-        least = (count * low + 2 * least) / (count + 2)
+        say = count**2 / (count**2 + 9)
+        typical, least = say * middle + (1 - say) * typical, say * low + (1 - say) * least
     return 1 / (1 + math.exp(-1.3 * (least - familiarity) / (typical - least)))
 
 
@@ -75,7 +75,7 @@ def test_each_judged_sample_has_more_of_the_say() -> None:
     familiar = np.linspace(0.5, 0.9, 41)
     prior, judged = Novelty.of(3), (0.7, 0.52)
     for tested in (1, 2, 10, 1000):
-        found, share = Novelty.of(3, said(tested, familiar)), tested / (tested + TRUST)
+        found, share = Novelty.of(3, said(tested, familiar)), tested**2 / (tested**2 + TRUST**2)
         for now, before, after in zip(
             (found.typical, found.least), (prior.typical, prior.least), judged, strict=True
         ):

@@ -3,9 +3,9 @@
 A sample is the stranger, the less familiar it is (its largest cosine with a class mean, after whitening). How
 familiar samples of the learned classes are is told by two numbers: the familiarity of the middle one, t, and
 the one l that all but 5 % exceed. Before any sample was judged by the others, both follow from the number of
-classes C, since the largest of many cosines is larger; m judged samples have m / (m + 2) of the say:
+classes C, since the largest of many cosines is larger; m judged samples have m² / (m² + 9) of the say:
 
-    t₀ = 0.3 + 0.05 ln C        l₀ = t₀ − 0.25
+    t₀ = 0.3 + 0.03 ln C        l₀ = t₀ − 0.25
 
     P(none of these) = 1 / (1 + exp(−1.3 (l − s) / (t − l)))        of a sample with familiarity s
 
@@ -29,11 +29,11 @@ REJECTED = 0.05
 """The share of samples of learned classes that may be taken for strange ones."""
 TYPICAL = 0.3
 """How familiar half of the samples of one class are, before any was judged."""
-GAIN = 0.05
+GAIN = 0.03
 """How much more familiar they are with e times as many classes."""
 SPREAD = 0.25
 """How much less familiar the strangest of them are."""
-TRUST = 2.0
+TRUST = 3
 """How many samples must be judged to have half of the say."""
 SLOPE = 1.3
 """How fast the probability changes, over one spread."""
@@ -61,7 +61,7 @@ class Novelty:
         least = typical - SPREAD
         if calibration is None or calibration.familiar is None:
             return cls(typical, least)
-        say = calibration.tested / (calibration.tested + TRUST)
+        say = calibration.tested**2 / (calibration.tested**2 + TRUST**2)
         middle, strangest = np.interp([0.5, REJECTED], LEVELS, calibration.familiar)
         return cls(float(typical + say * (middle - typical)), float(least + say * (strangest - least)))
 
