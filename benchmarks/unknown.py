@@ -217,7 +217,7 @@ def main() -> None:
             found += draws(network, pictures, chosen.seeds)
             print(f"done: {pictures.name}, {network}", flush=True)
     for classes in CLASSES:
-        title = f"{classes} classes learned, by images per class: area: known, unseen called none of these"
+        title = f"Classes learned: {classes}. By images per class, area: known, unseen called none of these"
         printed(title, ["images", "network", *map(str, PER_CLASS)], by_images(found, classes))
     heads = ["network", "images judged", "known, unseen called none of these", "before"]
     printed("By how many images were judged", heads, by_judged(found))
