@@ -42,7 +42,13 @@ ASKED = 300
 SHARE = 0.25
 """The share of unseen images for which the probability is meant."""
 BINS = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.0)
-JUDGED = ((1, 9), (10, 19), (20, 99), (100, 10**9))
+JUDGED = {
+    "none": (0, 0),
+    "1 to 9": (1, 9),
+    "10 to 19": (10, 19),
+    "20 to 99": (20, 99),
+    "100 or more": (100, 10**9),
+}
 PIXELS = 112
 
 
@@ -179,10 +185,11 @@ def by_judged(found: list[Draw]) -> list[list[str]]:
     """A row per network and number of judged images: both shares, now and before."""
     rows = []
     for network, some in grouped(found, lambda each: each.network).items():
-        for least, most in JUDGED:
+        for number, (least, most) in JUDGED.items():
             within = [each for each in some if least <= each.judged <= most]
+            if not within:
+                continue
             before = [each.before for each in within if each.before is not None]
-            number = f"{least} to {most}" if most < JUDGED[-1][1] else f"{least} or more"
             cells = shares([each.now for each in within]), shares(before) if before else "never"
             rows.append([network, number, *cells])
     return rows
@@ -197,7 +204,9 @@ def reliability(found: list[Draw]) -> list[list[str]]:
             for of in ([each.known for each in some], [each.unseen for each in some])
         )
         asked = (1 - SHARE) * known + SHARE * unseen
-        rows.append([network, *(f"{a:.2f}" for a in SHARE * unseen / asked)])
+        rows.append(
+            [network, *(f"{SHARE * a / b:.2f}" if b else "" for a, b in zip(unseen, asked, strict=True))]
+        )
         rows.append(["of all asked", *(f"{a:.2f}" for a in asked)])
     return rows
 

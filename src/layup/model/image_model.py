@@ -328,9 +328,9 @@ class ImageModel:
     def predictions(self, images: Iterable[ImageSource]) -> Predictions:
         """The scores of all images that can be used, and which cannot. Only scores are held, not features.
 
-        Where the classifier allows it, with a confidence for each, and whether the image is unlike all that
-        the model knows. Both are only as good as the photos that `expect` has judged; a model that never did
-        that has a confidence by rule of thumb.
+        Where the classifier allows it, with a confidence for each, and how probable it is that the image is
+        of none of the classes. Both are only as good as the photos that `expect` has judged; a model that
+        never did that has both by rule of thumb.
         """
         self._require_able_to_predict()
         return predicted(self.classifier_, self.knowledge.calibration, self.extractor_, listed(images))
