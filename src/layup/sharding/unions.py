@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from layup.algebra import FOLDS, JUDGED, GramStatistics
 from layup.errors import InputError
 from layup.features import Rows
-from layup.model import ImageModel
+from layup.model import ImageModel, KnownPhotos
 from layup.sharding.plan import Plan
 from layup.sharding.rounds import Round, searched
 from layup.sharding.shard import Shard, missing, redrawn, shard_path
@@ -62,34 +62,32 @@ class _Gathered:
         model.learn_sums(sums, digests, places[classes], np.concatenate(self.rows), self.labels, lam)
 
 
-def union(plan: Plan, *, done: Callable[[int], object] = lambda number: None) -> tuple[ImageModel, list[str]]:
+def union(
+    plan: Plan, into: ImageModel | None = None, *, done: Callable[[int], object] = lambda number: None
+) -> tuple[ImageModel, list[str]]:
     """The model of all photos of a plan, and why some could not be used.
 
     Holds one shard at a time, and up to 60 bytes per photo, of which the model keeps 24.
 
-    done: is told each slice when its shard was read.
+    into: a model that learns them; by default one that has learned nothing. done: is told each slice when its
+    shard was read.
 
     Refuses if shards are missing. An `AgainError` says that slices must be computed once more: those that
-    have photos of earlier slices, without them, since a photo counts once; or all, to search λ.
+    have photos of earlier slices or of the model, without them, since a photo counts once; or all, to search
+    λ.
     """
     if absent := missing(plan):
         raise InputError(
             f"{len(absent)} of {len(plan.slices)} slices of '{plan.folder}' were not computed yet: "
             f"{_numbers(absent)}."
         )
-    model = plan.start()
+    model = plan.start() if into is None else into
+    plan.require_of(model)
     gathered = _Gathered([model.statistics_.empty() for _ in range(FOLDS if plan.folded else 1)])
     for number in range(len(plan.slices)):
         gathered.add(Shard.read(shard_path(plan, number), plan, number))
         done(number)
-    if twice := doubled(gathered.digests):
-        for number, digests in twice.items():
-            skip(plan, number, digests)
-        count = sum(map(len, twice.values()))
-        raise AgainError(
-            f"{count:,} photos are in several slices, and count once. Compute these slices again: "
-            f"{_numbers([*twice])}. Then merge again."
-        )
+    _require_each_once(plan, gathered.digests, model.photos)
     if not gathered.names:
         raise InputError(f"No photo of '{plan.folder}' can be used: {gathered.bad[0]}")
     lam = searched(plan, gathered.parts, model.statistics_, model.classifier_) if plan.folded else None
@@ -100,6 +98,24 @@ def union(plan: Plan, *, done: Callable[[int], object] = lambda number: None) ->
         )
     gathered.into(model, lam)
     return model, gathered.bad
+
+
+def _require_each_once(plan: Plan, digests: Sequence[NDArray[np.bytes_]], known: KnownPhotos | None) -> None:
+    """Refuse photos that an earlier slice has as well, or the model; that is noted in the plan."""
+    twice = doubled(digests)
+    for number, part in enumerate(digests if known is not None and len(known) else []):
+        assert known is not None
+        if both := {part[i : i + 1].tobytes() for i in known.matches(part)[0].tolist()}:
+            twice[number] = twice.get(number, set()) | both
+    if not twice:
+        return
+    for number, found in twice.items():
+        skip(plan, number, found)
+    count = sum(map(len, twice.values()))
+    raise AgainError(
+        f"{count:,} photos are in several slices, or known to the model, and count once. Compute these "
+        f"slices again: {_numbers(sorted(twice))}. Then merge again."
+    )
 
 
 def doubled(parts: Sequence[NDArray[np.bytes_]]) -> dict[int, set[bytes]]:
