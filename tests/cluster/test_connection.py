@@ -61,10 +61,12 @@ nodes.shutdown()
 """
     said = printed_by("-c", code)
     python = ".".join(map(str, sys.version_info[:3]))
+    assert said.startswith("The cluster at ")
     assert f" runs Ray {ray.__version__} with Python {python}, and this process Ray 0.0.7 with" in said
     assert said.count("\n") == 1
 
 
 @pytest.mark.slow
 def test_a_node_that_is_lost_takes_no_result_with_it():
-    assert printed_by(Path(__file__).with_name("lose_node.py")) == "1 True\n"
+    # Ray itself prints that the node is gone.
+    assert printed_by(Path(__file__).with_name("lose_node.py")).endswith("\n1 True\n")

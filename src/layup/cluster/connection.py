@@ -68,17 +68,21 @@ def connected(address: str | None) -> Iterator[Any]:
             "Ray is not installed. Install it with: pip install 'layup-cl[ray]'."
         ) from None
     mine = not ray.is_initialized()
-    if mine:
-        _require_reachable(address)
-        try:
-            ray.init(address=address or LOCAL, log_to_driver=False, logging_level=logging.ERROR)
-        except (ConnectionError, RuntimeError, ValueError) as error:
-            raise _unusable(address, error) from None
     try:
+        if mine:
+            _connect(ray, address)
         yield ray
     finally:
         if mine:
             ray.shutdown()
+
+
+def _connect(ray: Any, address: str | None) -> None:
+    _require_reachable(address)
+    try:
+        ray.init(address=address or LOCAL, log_to_driver=False, logging_level=logging.ERROR)
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        raise _unusable(address, error) from None
 
 
 def _require_reachable(address: str | None) -> None:

@@ -7,6 +7,7 @@ whenever and wherever they are computed, so nothing is lost and nothing counts t
 
 from __future__ import annotations
 
+import math
 import platform
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -16,11 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from layup import storage
-from layup.cluster import Cluster, Pool, Shared
+from layup.cluster import Cluster, Pool, Shared, in_order
 from layup.errors import InputError, LayupError
 from layup.features import in_a_pool
 from layup.images import missing_files, require_gone
 from layup.model import ImageModel
+from layup.sharding.gathered import Gathered, added, gather
 from layup.sharding.plan import NAME, START, Plan, is_plan, slice_name
 from layup.sharding.remaining import left
 from layup.sharding.rounds import Round, count
@@ -41,6 +43,13 @@ class Order:
     files: Mapping[str, bytes]
     round: Shared | None
     gone: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What else a worker is to do: read the shards of these slices, and add them up."""
+
+    numbers: Sequence[int]
 
 
 @dataclass(frozen=True)
@@ -85,8 +94,10 @@ class Worker:
         self.model = self.plan.start(**loading)
         _ = self.model.backbone_  # what is wrong with it is noticed now
 
-    def __call__(self, order: Order) -> Done | Unseen:
-        """Compute a slice, or count it for a round of λ."""
+    def __call__(self, order: Order | Reading) -> Done | Unseen | Gathered | None:
+        """Compute a slice, or count it for a round of λ; or read shards, if they are here."""
+        if isinstance(order, Reading):
+            return gather(self.plan, order.numbers) if self.shared else None
         if not self.shared:
             self._receive(order)
         unseen = missing_files(self.plan.photos(order.number).images) - order.gone
@@ -144,6 +155,19 @@ class _Drive:
                 self._keep(found, turn)
                 done(found)
 
+    def gathered(self) -> Gathered:
+        """All shards, read by workers in groups, and added up here; what they do not see is read here."""
+        count = len(self.plan.slices)
+        size = math.ceil(math.sqrt(count))
+        groups = [range(start, min(start + size, count)) for start in range(0, count, size)]
+        parts = zip(groups, in_order(self.pool.run(groups, Reading)), strict=True)
+        return added(self._read(group, part) for group, part in parts)
+
+    def _read(self, group: range, part: Gathered | LayupError | None) -> Gathered:
+        if isinstance(part, LayupError):
+            raise part
+        return gather(self.plan, group) if part is None else part
+
     def _order(self, weights: Shared | None, number: int) -> Order:
         lists = [self.plan.folder / name for name in (slice_name(number), SKIP.format(number))]
         return Order(number, _contents(lists), weights, self._gone.get(number, frozenset()))
@@ -198,7 +222,7 @@ def learn_on_ray(
         while True:
             drive.finish(done)
             try:
-                return union(plan, into)
+                return union(plan, into, gathered=drive.gathered)
             except AgainError:
                 done = _nobody  # was told of these slices
 
