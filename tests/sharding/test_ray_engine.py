@@ -183,8 +183,9 @@ class Counting(ray_engine.Worker):
         super().__init__("/nowhere" if (self.notes / "blind").exists() else folder, digest, files, loading)
 
     def __call__(self, order):
-        with (self.notes / "orders").open("a") as file:
-            file.write(f"{order.number} {'sum' if order.round is None else 'count'}\n")
+        if isinstance(order, ray_engine.Order):
+            with (self.notes / "orders").open("a") as file:
+                file.write(f"{order.number} {'sum' if order.round is None else 'count'}\n")
         return super().__call__(order)
 
 

@@ -165,7 +165,8 @@ class _Drive:
 
     def _read(self, group: range, part: Gathered | LayupError | None) -> Gathered:
         if isinstance(part, LayupError):
-            raise part
+            where = f"Slices {group[0]} to {group[-1]} of '{self.plan.folder}'"
+            raise type(part)(f"{where}: {part}", about=part.about)
         return gather(self.plan, group) if part is None else part
 
     def _order(self, weights: Shared | None, number: int) -> Order:
