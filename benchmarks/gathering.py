@@ -2,7 +2,7 @@
 
     python -m benchmarks.gathering [--backbone bundled vit-nano] [--tries 5]
 
-Seconds of processor time, the least of several tries, and their ratio: other work on the machine matters less.
+Seconds of processor time, the least of several tries, and their ratio. Run it with OMP_NUM_THREADS=1.
 """
 
 from __future__ import annotations

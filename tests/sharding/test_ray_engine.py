@@ -20,7 +20,7 @@ from layup.sharding.shard import shard_path
 from photos import save_crops
 
 ray = pytest.importorskip("ray", reason="Ray is not installed")
-pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 # Workers cannot import tests: what is defined here is sent to them.
@@ -44,6 +44,25 @@ def plan(photos, tmp_path):
     return Plan.write(tmp_path / "plan", labelled_photos(photos), LayUP("vit-nano", 2), 5)
 
 
+def test_a_worker_that_sees_no_folder_sends_back_what_it_writes(plan):
+    """In this process, without Ray."""
+    files = {name: (plan.folder / name).read_bytes() for name in ("plan.json", "start.layup")}
+    here = ray_engine.Worker(str(plan.folder), plan.digest, files, {})
+    away = ray_engine.Worker("/nowhere", plan.digest, files, {})
+    with pytest.raises(InputError, match="Cannot read"):
+        away(ray_engine.Order(3, {}, None, frozenset()))
+    lists = {"slice-00003.csv": (plan.folder / "slice-00003.csv").read_bytes()}
+    sent = away(ray_engine.Order(3, lists, None, frozenset()))
+    assert (sent.number, sent.photos) == (3, 5)
+    assert not shard_path(plan, 3).exists()
+    assert away(ray_engine.Reading(range(3, 4))) is None
+    kept = here(ray_engine.Order(3, {}, None, frozenset()))
+    assert (kept.digest, kept.file) == (sent.digest, None)
+    assert shard_path(plan, 3).read_bytes() == sent.file
+    assert here(ray_engine.Reading(range(3, 4))).parts[0].total == 5
+
+
+@pytest.mark.slow
 def test_a_pool_gives_the_model_of_one_machine(local, plan, expected):
     told = []
     compute_on_ray(plan, done=told.append)
@@ -53,6 +72,7 @@ def test_a_pool_gives_the_model_of_one_machine(local, plan, expected):
     assert union(plan)[0].state_hash == expected
 
 
+@pytest.mark.slow
 def test_what_is_there_is_not_computed_again(local, plan, expected):
     compute_on_ray(plan)
     shard_path(plan, 3).unlink()
@@ -73,6 +93,7 @@ class Killed(ray_engine.Worker):
         return super().__call__(order)
 
 
+@pytest.mark.slow
 def test_workers_that_are_killed_lose_nothing(local, plan, expected, monkeypatch):
     monkeypatch.setattr(ray_engine, "Worker", Killed)
     compute_on_ray(plan)
@@ -89,6 +110,7 @@ class Dying(ray_engine.Worker):
         return super().__call__(order)
 
 
+@pytest.mark.slow
 def test_a_slice_that_always_kills_its_worker_is_one_sentence(local, plan, monkeypatch):
     monkeypatch.setattr(ray_engine, "Worker", Dying)
     with pytest.raises(InputError, match=r"Slice 2 of .* failed 4 times"):
@@ -105,6 +127,7 @@ class Elsewhere(ray_engine.Worker):
         super().__init__("/nowhere", digest, files, loading)
 
 
+@pytest.mark.slow
 def test_shards_come_back_where_no_storage_is_shared(local, plan, expected, monkeypatch):
     monkeypatch.setattr(ray_engine, "Worker", Elsewhere)
     told = []
@@ -113,6 +136,7 @@ def test_shards_come_back_where_no_storage_is_shared(local, plan, expected, monk
     assert union(plan)[0].state_hash == expected
 
 
+@pytest.mark.slow
 def test_a_bad_file_is_left_out_and_named(local, tmp_path, expected):
     folder = save_crops(tmp_path / "photos")
     (folder / "class 1/broken.jpg").write_bytes(b"no image")
@@ -123,6 +147,7 @@ def test_a_bad_file_is_left_out_and_named(local, tmp_path, expected):
     assert model.state_hash == expected
 
 
+@pytest.mark.slow
 def test_what_is_wrong_with_a_worker_is_one_sentence(local, plan):
     path = plan.folder / "slice-00003.csv"
     path.write_text(path.read_text() + "x.jpg,cat\n")
@@ -130,6 +155,7 @@ def test_what_is_wrong_with_a_worker_is_one_sentence(local, plan):
         compute_on_ray(plan)
 
 
+@pytest.mark.slow
 def test_a_driver_that_is_killed_goes_on(local, plan, expected):
     """Another process drives; it is killed after some shards, and everything it started with it."""
     code = (
@@ -150,6 +176,7 @@ def test_a_driver_that_is_killed_goes_on(local, plan, expected):
     assert union(plan)[0].state_hash == expected
 
 
+@pytest.mark.slow
 def test_a_photo_in_two_slices_counts_once(local, tmp_path, expected):
     folder = save_crops(tmp_path / "photos")
     shutil.copy(folder / "class 0/000.png", folder / "class 2/copy.png")
@@ -161,6 +188,7 @@ def test_a_photo_in_two_slices_counts_once(local, tmp_path, expected):
     assert union(plan)[0].state_hash == expected
 
 
+@pytest.mark.slow
 def test_a_model_learns_what_is_new_to_it(local, photos, tmp_path, expected):
     """Photos that it knows are not computed; those that turn out to be known count once."""
     found = labelled_photos(photos)
@@ -191,6 +219,7 @@ class Counting(ray_engine.Worker):
 
 @pytest.mark.parametrize("blind", [False, True])
 @pytest.mark.parametrize("known", [0, 12])
+@pytest.mark.slow
 def test_lambda_is_searched_in_rounds(local, photos, tmp_path, monkeypatch, blind, known):
     """The λ of one machine, also on top of what a model knows, and without shared storage."""
     monkeypatch.setattr(ray_engine, "Worker", Counting)
@@ -223,12 +252,14 @@ class ShortSighted(ray_engine.Worker):
         return super().__call__(order)
 
 
+@pytest.mark.slow
 def test_photos_that_a_worker_does_not_see_are_one_sentence(local, plan, monkeypatch):
     monkeypatch.setattr(ray_engine, "Worker", ShortSighted)
     with pytest.raises(InputError, match=r"'host' does not see 1 of the photos' files, such as '.*\.png'"):
         compute_on_ray(plan)
 
 
+@pytest.mark.slow
 def test_photos_that_nobody_sees_are_bad_as_ever(local, photos, tmp_path):
     listed = [*labelled_photos(photos), (str(tmp_path / "none.jpg"), "class 0")]
     plan = Plan.write(tmp_path / "plan", listed, LayUP("vit-nano", 2), 6)

@@ -81,7 +81,7 @@ def _connect(ray: Any, address: str | None) -> None:
     _require_reachable(address)
     try:
         ray.init(address=address or LOCAL, log_to_driver=False, logging_level=logging.ERROR)
-    except (ConnectionError, RuntimeError, ValueError) as error:
+    except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
         raise _unusable(address, error) from None
 
 
