@@ -538,7 +538,7 @@ def test_runs_are_spread_over_workers(local, run):
     assert first.out.count("average accuracy") == 3
     assert all(f"Seed {seed}:" in first.out for seed in (1, 2, 3))
     assert run(*command).err.count("finished already") == 3
-    failed = run(*command, "--method", "l2p", "--option", "pool_size=-1")
+    failed = run(*command, "--tasks", "7")
     assert failed.code == 1
-    assert failed.err.count("Seed ") == 3
+    assert failed.err.count("failed: 4 classes cannot be divided among 7 tasks") == 3
     assert "3 of 3 runs failed" in failed.err

@@ -121,20 +121,19 @@ def learn(
     cluster = cluster_of(ray, address)
     if (shard is not None or cluster is not None) and (again or relabel or strict or per_class):
         raise InputError("With --shard and --ray, leave out --again, --relabel, --strict and --per-class.")
+    reading = {"cache": not no_cache, "workers": workers}
+    loading = {"weights": weights, "allow_backbone": allow_backbone}
     if shard is not None:
-        reading = {"cache": not no_cache, "workers": workers}
-        learn_shard(*shard, {"weights": weights, "allow_backbone": allow_backbone, **reading})
+        learn_shard(*shard, loading | reading)
         return
     if photos is None or to is None:
         raise InputError("Give the folder of photos, and with --to the model: layup learn PHOTOS --to MODEL.")
     if anonymous and relabel:
         raise InputError("An anonymous model cannot move photos: it does not know them. Leave --relabel out.")
     session = first_session(adapt, preset=preset, epochs=epochs, learning_rate=learning_rate, seed=seed)
-    reading = {"cache": not no_cache, "workers": workers}
     ridge = given({"lam": number_or_rule(lam), "balance": balance})
     wanted = Wanted(backbone, input_size, engine, k, session, anonymous, per_class, ridge, reading)
     if cluster is not None:
-        loading = {"weights": weights, "allow_backbone": allow_backbone}
         learn_on_ray(photos, to, wanted, loading, cluster, slice_size)
         return
     paths, labels = labelled(photos)

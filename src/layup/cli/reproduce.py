@@ -133,20 +133,14 @@ def reproduce(
     elif loading:
         raise InputError("--weights and --input-size are of the network of --backbone: give that as well.")
     reading: Reading = {"cache": not no_cache, "workers": workers}
+    kept: Any = {"records": out, "reading": reading}
     if dry_run:
-        console.show(forecast(items, config, records=out, reading=reading))
+        console.show(forecast(items, config, **kept))
         return
     if local and not finished:
-        console.say(forecast(items, config, records=out, reading=reading).notes[0])
-    page = reproduce(
-        items,
-        config,
-        records=out,
-        reading=reading,
-        only_finished=finished,
-        cluster=cluster_of(ray, address),
-        say=console.remark,
-    )
+        console.say(forecast(items, config, **kept).notes[0])
+    cluster = cluster_of(ray, address)
+    page = reproduce(items, config, **kept, only_finished=finished, cluster=cluster, say=console.remark)
     for section in page.sections:
         _show(section)
     html, markdown = page.save(report)

@@ -226,8 +226,13 @@ def run(
     reading: Reading = {"cache": not no_cache, "workers": workers}
     if (cluster := cluster_of(ray, address)) is not None:
         _spread(specs, out, cluster, reading, again)
-        return
-    loaded, network = spec.load_dataset(), spec.load_backbone()
+    else:
+        _run(specs, out, reading, again)
+
+
+def _run(specs: Sequence[RunSpec], out: Path, reading: Reading, again: bool) -> None:
+    """Run what differs in its seed alone, one after another."""
+    loaded, network = specs[0].load_dataset(), specs[0].load_backbone()
     for each in specs:
         _show(each.resolve(out, reading=reading, dataset=loaded, backbone=network), again)
 
