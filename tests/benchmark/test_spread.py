@@ -15,7 +15,7 @@ from layup.cluster import Cluster
 from layup.errors import LayupError
 
 ray = pytest.importorskip("ray", reason="Ray is not installed")
-pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+pytestmark = pytest.mark.filterwarnings("ignore")
 # Workers cannot import tests: what is defined here is sent to them.
 ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
@@ -44,6 +44,17 @@ def records_in(folder):
     return {record.name: lasting(record) for record in find_records([folder])}
 
 
+def test_a_worker_does_a_run_once(tmp_path):
+    """In this process, without Ray; what it wrote elsewhere is kept here."""
+    do = spread.Runs(str(tmp_path / "there"), {"workers": 0}, False)
+    first, again = do(SPECS[0]), do(SPECS[0])
+    assert (first.before, again.before) == (False, True)
+    assert first.records == again.records
+    first.keep(tmp_path / "here")
+    assert records_in(tmp_path / "here") == records_in(tmp_path / "there")
+
+
+@pytest.mark.slow
 def test_records_are_those_of_one_process(local, tmp_path, expected):
     found = dict(spread_runs(SPECS, tmp_path, Cluster()))
     assert sorted(found) == [0, 1, 2]
@@ -54,6 +65,7 @@ def test_records_are_those_of_one_process(local, tmp_path, expected):
     assert again[1].records == found[1].records
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_is_resumed(local, tmp_path, expected):
     started = SPECS[0].resolve(tmp_path).go()
     assert len(next(iter(next(started).values())).steps) == 1
@@ -77,6 +89,7 @@ class Killed(spread.Runs):
         return super().__call__(spec)
 
 
+@pytest.mark.slow
 def test_workers_that_are_killed_lose_no_run(local, tmp_path, expected, monkeypatch):
     monkeypatch.setattr(spread, "Runs", Killed)
     assert len(dict(spread_runs(SPECS, tmp_path, Cluster()))) == 3
@@ -91,6 +104,7 @@ class Elsewhere(spread.Runs):
         super().__init__(f"{folder}-elsewhere", reading, again)
 
 
+@pytest.mark.slow
 def test_records_come_back_where_no_storage_is_shared(local, tmp_path, expected, monkeypatch):
     monkeypatch.setattr(spread, "Runs", Elsewhere)
     folder = tmp_path / "results"
@@ -98,6 +112,7 @@ def test_records_come_back_where_no_storage_is_shared(local, tmp_path, expected,
     assert records_in(folder) == expected
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_stops_no_other(local, tmp_path):
     specs = [SPECS[0], replace(SPEC, tasks=7), replace(SPEC, dataset="folder:nowhere")]
     found = dict(spread_runs(specs, tmp_path, Cluster()))

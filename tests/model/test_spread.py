@@ -19,7 +19,7 @@ from layup.model import spread, spread_predictions
 from photos import save_crops
 
 ray = pytest.importorskip("ray", reason="Ray is not installed")
-pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+pytestmark = pytest.mark.filterwarnings("ignore")
 # Workers cannot import tests: what is defined here is sent to them.
 ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
@@ -52,6 +52,17 @@ def require_same(found, expected):
     assert [*found.each()] == [*expected.each()]
 
 
+def test_a_worker_predicts_what_the_model_predicts(path, photos):
+    """In this process, without Ray: from its file, or from what is sent."""
+    images = [*sorted(photos.rglob("*.png"))[:20], Path("none.jpg")]
+    expected = load(path).predictions(images)
+    for place in (str(path), "/nowhere/m.layup"):
+        answer = spread.Predictor(place, path.read_bytes(), {"workers": 0})(images)
+        require_same(answer.predictions, expected)
+        assert answer.unseen == {"none.jpg"}
+
+
+@pytest.mark.slow
 def test_predictions_are_those_of_one_process(local, path, photos, tmp_path, monkeypatch):
     monkeypatch.chdir(photos)  # paths may be relative
     (tmp_path / "bad.jpg").write_bytes(b"no image")
@@ -62,6 +73,7 @@ def test_predictions_are_those_of_one_process(local, path, photos, tmp_path, mon
     require_same(found, load(path).predictions(images))
 
 
+@pytest.mark.slow
 def test_photos_in_an_archive_are_predicted(local, path, photos, tmp_path):
     with zipfile.ZipFile(tmp_path / "photos.zip", "w") as archive:
         for image in sorted(photos.rglob("*.png"))[:70]:
@@ -77,6 +89,7 @@ class Elsewhere(spread.Predictor):
         super().__init__("/nowhere/m.layup", content, loading)
 
 
+@pytest.mark.slow
 def test_a_model_that_a_worker_does_not_see_is_sent(local, path, photos, monkeypatch):
     monkeypatch.setattr(spread, "Predictor", Elsewhere)
     images = sorted(photos.rglob("*.png"))[:40]
@@ -91,12 +104,14 @@ class ShortSighted(spread.Predictor):
         return spread.Answer(found.predictions, "host", frozenset({str(images[0])}))
 
 
+@pytest.mark.slow
 def test_photos_that_a_worker_does_not_see_are_one_sentence(local, path, photos, monkeypatch):
     monkeypatch.setattr(spread, "Predictor", ShortSighted)
     with pytest.raises(InputError, match=r"'host' does not see 1 of the photos' files"):
         spread_predictions(path, sorted(photos.rglob("*.png"))[:40], Cluster())
 
 
+@pytest.mark.slow
 def test_weights_that_workers_lack_are_one_sentence(local, photos, tmp_path):
     weights = tmp_path / "weights.safetensors"
     save_model(timm.create_model("test_vit"), str(weights))

@@ -139,8 +139,9 @@ class Pool:
             while left:
                 self._begin_some(len(waiting))
                 while waiting and self._idle:
-                    worker, number = self._idle.pop(), waiting.popleft()
-                    self._busy[worker.do.remote(message(tasks[number]))] = worker, number
+                    number = waiting.popleft()
+                    sent, worker = message(tasks[number]), self._idle.pop()
+                    self._busy[worker.do.remote(sent)] = worker, number
                 done, found = self._next()
                 if done is None:
                     continue
