@@ -26,8 +26,7 @@ from .manifests import manifest_text as manifest_text
 from .photos import (
     labelled_parts as labelled_parts,
     labelled_photos as labelled_photos,
-    missing_files as missing_files,
-    require_gone as require_gone,
     unlabelled_photos as unlabelled_photos,
 )
+from .seen import missing_files as missing_files, require_gone as require_gone
 from .watching import changes as changes

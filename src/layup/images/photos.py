@@ -10,7 +10,7 @@ from layup.errors import InputError
 from layup.images.addresses import require_local
 from layup.images.archive_classes import archive_classes, inside_archive
 from layup.images.archives import is_archive, list_archive, split_at_archive
-from layup.images.decode import ImageSource, StoredImage
+from layup.images.decode import ImageSource
 from layup.images.folders import METADATA, existing, find_images, folder_parts, visible
 from layup.images.labelled import LabelledPhotos
 from layup.images.manifests import is_manifest, manifest_parts, manifest_photos
@@ -56,29 +56,6 @@ def unlabelled_photos(source: str | os.PathLike[str]) -> Sequence[ImageSource]:
     layup.errors.InputError: There is no file or folder 'no/such.jpg'.
     """
     return [photo for path in _expanded(source) for photo in _unlabelled(path)]
-
-
-def missing_files(images: Iterable[ImageSource]) -> frozenset[str]:
-    """The files of images, and the archives that images are in, that are not there.
-
-    >>> missing_files(["no/such.jpg", b"contents"])
-    frozenset({'no/such.jpg'})
-    """
-    files = {
-        os.fsdecode(each.location()[0] if isinstance(each, StoredImage) else each)
-        for each in images
-        if isinstance(each, str | os.PathLike | StoredImage)
-    }
-    return frozenset(file for file in files if not os.path.exists(file))  # noqa: PTH110 (a name may be too long)
-
-
-def require_gone(files: frozenset[str], machine: str) -> None:
-    """Refuse files that another machine does not see, but this one does."""
-    if here := files - missing_files(files):
-        raise InputError(
-            f"'{machine}' does not see {len(here):,} of the photos' files, such as '{min(here)}'. All "
-            "machines must see them under the same paths: put them on shared storage, or copy them to each."
-        )
 
 
 def _expanded(source: str | os.PathLike[str]) -> list[Path]:
