@@ -6,9 +6,11 @@ import os
 import re
 import signal
 import sys
+import warnings
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 # Two workers on two cores: more threads than cores wait for each other. Before NumPy is imported.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -145,3 +147,17 @@ def refused(layup):
         return result
 
     return run
+
+
+@pytest.fixture(scope="session")
+def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Ray on this machine, with two processors, whatever it has; its workers have a cache of their own."""
+    ray = pytest.importorskip("ray", reason="Ray is not installed")
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        # By default, workers step back behind everything else on the machine.
+        patch.setenv("RAY_worker_niceness", "0")
+        patch.setenv("LAYUP_CACHE", str(tmp_path_factory.mktemp("ray-cache")))
+        ray.init(address="local", num_cpus=2, log_to_driver=False, include_dashboard=False)
+    yield ray
+    ray.shutdown()

@@ -89,3 +89,13 @@ class DamagedFileError(StorageError):
 
 class NewerFormatError(StorageError):
     """The file was written by a later version of layup."""
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of another library's error, to quote in ours.
+
+    >>> first_line(RuntimeError("No room\\nTraceback"))
+    'No room.'
+    """
+    text = str(error).strip().partition("\n")[0] or type(error).__name__
+    return text if text.endswith((".", "!", "?")) else text + "."

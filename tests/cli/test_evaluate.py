@@ -236,3 +236,11 @@ def test_names_of_all_kinds_on_the_sheet(here, ok):
     assert "Warning" not in result.err
     assert re.search(r"日本\W+\[b\]\$x\W+\d", result.out)
     assert Path("w.png").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # Ray has its own
+def test_many_workers_find_what_one_process_finds(local, here, ok, photos_of_three):
+    one, many = (ok("evaluate", "m.layup", "many", *more) for more in ((), ("--ray",)))
+    assert "Accuracy" in one.out
+    assert (many.out, many.err) == (one.out, one.err)

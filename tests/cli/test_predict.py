@@ -271,3 +271,17 @@ def test_what_does_not_go_with_lines_is_refused(here, refused):
     for others in (("first",), ("--csv",), ("--strict",)):
         refused("predict", "m.layup", "-", *others, says=["With -, each line gets a JSON object. Leave"])
     refused("predict", "none.layup", "-", says=["none.layup"])
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # Ray has its own
+def test_many_workers_print_what_one_process_prints(local, here, ok, refused):
+    write_photos(here / "many", dict.fromkeys(range(3), 100), start=20)
+    (here / "many" / "bad.jpg").write_bytes(b"no image")
+    command = ("predict", "m.layup", "many")
+    for style in ("--csv", "--json"):
+        one, many = ok(*command, style), ok(*command, style, "--ray")
+        assert len(one.out.splitlines()) > 300
+        assert (many.out, many.err) == (one.out, one.err)
+    refused(*command, "--ray", "--strict", says=["bad.jpg"])
+    refused("predict", "m.layup", "-", "--ray", says=["With -", "--ray"])

@@ -527,3 +527,18 @@ def test_a_sample_is_a_run_of_its_own(quick, here):
 @pytest.mark.parametrize("sample", ["20", "axb", "2x3x4"])
 def test_a_sample_that_cannot_be_read_is_refused(refused, here, sample):
     refused("run", "--dataset", "folder:photos", "--sample", sample, says="Write CLASSESxIMAGES")
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # Ray has its own
+def test_runs_are_spread_over_workers(local, run):
+    command = ("--dataset", "folder:photos", *QUICK, "--tasks", "2", "--seed", "1-3", "--ray")
+    first = run(*command)
+    assert first.code == 0, first.err
+    assert first.out.count("average accuracy") == 3
+    assert all(f"Seed {seed}:" in first.out for seed in (1, 2, 3))
+    assert run(*command).err.count("finished already") == 3
+    failed = run(*command, "--tasks", "7")
+    assert failed.code == 1
+    assert failed.err.count("failed: 4 classes cannot be divided among 7 tasks") == 3
+    assert "3 of 3 runs failed" in failed.err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,9 @@ import pytest
 from layup import load
 from layup.sharding import AgainError, Plan, left, union
 from photos import name, write_photos
+
+ANY_WARNING = pytest.mark.filterwarnings("ignore")
+"""Ray has its own."""
 
 
 @pytest.fixture
@@ -77,17 +81,32 @@ def test_a_plan_is_not_overwritten_nor_a_model(planned, ok, refused):
 
 
 @pytest.mark.slow
-def test_ray_gives_the_model_of_one_machine(photos, ok, refused):
-    pytest.importorskip("ray", reason="Ray is not installed")
+@ANY_WARNING
+def test_ray_gives_the_model_of_one_machine(local, photos, ok, refused):
     told = ok("learn", "photos", "--to", "m.layup", "--backbone", "vit-nano", "--ray", "--slice-size", 6).out
     ok("learn", "photos", "--to", "one.layup", "--backbone", "vit-nano")
     assert f"State hash: {hash_of(ok, 'one.layup')}" in told
     assert not Path("m.layup.plan").exists()
-    refused("learn", "photos", "--to", "m.layup", "--ray", says=["exists already", "layup merge"])
+    write_photos(Path("photos"), {1: 3, 3: 2}, start=40)
+    Path("photos", name(1), "bad.jpg").write_bytes(b"no image")
+    told = ok("learn", "photos", "--to", "m.layup", "--ray", "--slice-size", 2)
+    assert "5 new, 16 known." in told.out
+    assert "Skipped" in told.err
+    assert "bad.jpg" in told.err
+    ok("learn", "photos", "--to", "one.layup")
+    assert f"State hash: {hash_of(ok, 'one.layup')}" in told.out
+    assert hash_of(ok, "m.layup") == hash_of(ok, "one.layup")
+    Path("photos", name(1), "bad.jpg").unlink()
+    assert "0 new, 21 known." in ok("learn", "photos", "--to", "m.layup", "--ray").out
+    Path("again", name(2)).mkdir(parents=True)
+    shutil.copy(Path("photos", name(0), "000.png"), Path("again", name(2)))
+    assert "1 photo known as another class" in ok("learn", "again", "--to", "m.layup", "--ray").err
+    refused("learn", "photos", "--to", "m.layup", "--ray", "--k", 3, says=["was made with --k", "not 3"])
 
 
-def test_a_cluster_that_is_not_there_is_one_sentence(photos, refused):
-    pytest.importorskip("ray", reason="Ray is not installed")
+def test_a_cluster_that_is_not_there_is_one_sentence(photos, refused, monkeypatch):
+    ray = pytest.importorskip("ray", reason="Ray is not installed")
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)  # whatever other tests have started
     command = ("learn", "photos", "--to", "m.layup", "--backbone", "vit-nano", "--address", "127.0.0.1:9")
     refused(*command, says=["No Ray cluster can be reached at '127.0.0.1:9'"])
     assert not Path("m.layup").exists()

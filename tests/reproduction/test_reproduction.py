@@ -14,6 +14,7 @@ from faked_results import DIGITS, QUIET, STYLES, faked, tiny_config
 from layup.backbones import load_backbone
 from layup.benchmark import class_incremental, metrics
 from layup.benchmark.experiment import Experiment
+from layup.cluster import Cluster
 from layup.errors import InputError
 from layup.reproduction import analysis, complexity, estimate
 from layup.reproduction.config import (
@@ -89,6 +90,29 @@ def test_runs_are_done_once_and_survive_the_process(runner):
     second = again.gather(wanted, lambda job, what: heard.append(what))
     assert heard == ["running", "finished", "running", "finished", "finished before", "finished before"]
     assert first == second
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # Ray has its own
+def test_runs_are_spread_over_workers(local, runner, tmp_path):
+    specs = [Spec("nmc", "IN1K"), *(Spec("layup", "IN1K").having(k=k) for k in (1, 2, 13))]
+    specs += [Spec("layup", "IN1K", tasks=7).having(k=1)]
+    wanted = [(DIGITS, spec) for spec in specs]
+    spread = Runner(runner.config, tmp_path / "spread", QUIET, cluster=Cluster())
+    heard, impossible = [], "4 classes cannot be divided among 7 tasks"
+    many = spread.gather(wanted, lambda job, what: heard.append(what))
+    one = runner.gather(wanted, ignore)
+    assert heard[:2] == ["finished", "finished"]
+    assert len(heard) == 3
+    assert impossible in heard[2]
+    assert {spec for spec, each in many.items() if isinstance(each, Missing)} == {
+        spec for spec, each in one.items() if isinstance(each, Missing)
+    }
+    assert impossible in many[wanted[-1]].why
+    assert many[wanted[0]].predictions == one[wanted[0]].predictions
+    heard.clear()
+    assert spread.gather(wanted, lambda job, what: heard.append(what)) == many
+    assert heard[:2] == ["finished before"] * 2
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from layup.adapters.adapter import Adapter
-from layup.backbones import Backbone, Preprocessing, around_same_weights, first_line
-from layup.errors import InputError, MismatchError
+from layup.backbones import Backbone, Preprocessing, around_same_weights
+from layup.errors import InputError, MismatchError, first_line
 
 
 class AdaptedBackbone(Backbone):

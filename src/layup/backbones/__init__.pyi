@@ -3,7 +3,6 @@ from .backbone import (
     Activations as Activations,
     Backbone as Backbone,
     Layer as Layer,
-    first_line as first_line,
 )
 from .engines import EAGER as EAGER, ENGINES as ENGINES
 from .folding import folded as folded

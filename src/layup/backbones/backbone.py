@@ -20,7 +20,7 @@ from layup.backbones.names import unknown_among_many
 from layup.backbones.passes import Passes
 from layup.backbones.pooling import Pooling, first_tensor
 from layup.backbones.preprocessing import Preprocessing
-from layup.errors import InputError, LayupError
+from layup.errors import InputError, LayupError, first_line
 from layup.formats import has_controls
 from layup.memory import Forecast, require
 
@@ -452,9 +452,3 @@ def _describe(module: nn.Module) -> str:
         f"{name} {type(part).__module__}.{type(part).__qualname__}({part.extra_repr()})"
         for name, part in module.named_modules()
     )
-
-
-def first_line(error: Exception) -> str:
-    """The first line of another library's error, to quote in ours."""
-    text = str(error).strip().partition("\n")[0] or type(error).__name__
-    return text if text.endswith((".", "!", "?")) else text + "."

@@ -5,7 +5,7 @@ Its own library tries again and again without a connection, for most of a minute
 
 from __future__ import annotations
 
-from layup.backbones.backbone import first_line
+from layup.errors import first_line
 
 PATIENCE = 5.0
 """Seconds to wait for the hub to answer."""

@@ -12,12 +12,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from layup.backbones.backbone import Backbone, first_line
+from layup.backbones.backbone import Backbone
 from layup.backbones.hub import unreachable
 from layup.backbones.origins import PREFIX, looks_like_path, origin_of
 from layup.backbones.pooling import Pooling
 from layup.backbones.preprocessing import Crop, Preprocessing, as_size
-from layup.errors import InputError, LayupError, MissingPackageError, StorageError
+from layup.errors import InputError, LayupError, MissingPackageError, StorageError, first_line
 
 SQUASHED_FROM = 384  # ConvNeXt crops below this size and squashes from it on
 RESAMPLE = {

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from layup.backbones.backbone import Backbone, first_line, require_room
+from layup.backbones.backbone import Backbone, require_room
 from layup.backbones.bundled import load_bundled
 from layup.backbones.engines import EAGER
 from layup.backbones.huggingface import full_source, load_huggingface
@@ -18,7 +18,7 @@ from layup.backbones.names import unknown_among_many
 from layup.backbones.origins import PREFIX, origin_of
 from layup.backbones.preprocessing import as_size
 from layup.backbones.vit_nano import load_vit_nano
-from layup.errors import InputError, LayupError
+from layup.errors import InputError, LayupError, first_line
 from layup.registry import Registry
 
 BACKBONES: Registry[Backbone] = Registry("backbone", "layup.backbones")

@@ -16,12 +16,12 @@ from safetensors import SafetensorError
 from timm.models import load_state_dict
 from torch import nn
 
-from layup.backbones.backbone import Backbone, first_line
+from layup.backbones.backbone import Backbone
 from layup.backbones.hub import unreachable
 from layup.backbones.names import unknown_among_many
 from layup.backbones.origins import WEIGHTS, timm_file
 from layup.backbones.preprocessing import Preprocessing
-from layup.errors import DamagedFileError, InputError, LayupError, StorageError
+from layup.errors import DamagedFileError, InputError, LayupError, StorageError, first_line
 
 OFFLINE = "'bundled' and 'vit-nano' need no download"
 

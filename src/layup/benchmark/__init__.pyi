@@ -22,3 +22,4 @@ from .scenarios import (
     online as online,
     scenario_of as scenario_of,
 )
+from .spread import Ran as Ran, spread_runs as spread_runs

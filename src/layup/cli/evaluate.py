@@ -10,8 +10,27 @@ import typer
 from layup import storage
 from layup.cli import console, findings
 from layup.cli.app import app
-from layup.cli.files import labelled, loaded_model, require_model, require_model_first, require_usable
-from layup.cli.options import AllowBackbone, AsJson, Model, NoCache, Photos, Strict, Weights, Workers
+from layup.cli.files import (
+    labelled,
+    loaded_model,
+    predicted,
+    require_model,
+    require_model_first,
+    require_usable,
+)
+from layup.cli.options import (
+    Address,
+    AllowBackbone,
+    AsJson,
+    Model,
+    NoCache,
+    Photos,
+    Ray,
+    Strict,
+    Weights,
+    Workers,
+    cluster_of,
+)
 
 
 @app.command()
@@ -33,6 +52,8 @@ def evaluate(
         bool, typer.Option("--unseen", help="Leave out photos that the model has learned.")
     ] = False,
     as_json: AsJson = False,
+    ray: Ray = False,
+    address: Address = None,
     weights: Weights = None,
     allow_backbone: AllowBackbone = False,
     strict: Strict = False,
@@ -44,6 +65,7 @@ def evaluate(
     layup evaluate m.layup test-photos/    test-photos/CLASS/*.jpg
     layup evaluate m.layup test-photos/ --wrong wrong.csv
     layup evaluate m.layup photos/ --unseen
+    layup evaluate m.layup photos/ --ray   on all processors
     """
     require_model_first("evaluate", model, photos)
     require_model(model)
@@ -51,11 +73,13 @@ def evaluate(
     from layup.benchmark import Evaluation, mistakes_csv, plots
 
     files = findings.outputs(model, picture, wrong)
-    loaded = loaded_model(model, weights, allow_backbone, cache=not no_cache, workers=workers)
+    reading = {"cache": not no_cache, "workers": workers}
+    loading = {"weights": weights, "allow_backbone": allow_backbone, **reading}
+    loaded = loaded_model(model, weights, allow_backbone, **reading)
     tested = findings.chosen(loaded, paths, labels, unseen)
-    predicted = loaded.predictions(tested.photos)
-    require_usable(predicted, tested.photos, strict)
-    found = Evaluation(tested.photos, tested.labels, predicted)
+    seen = predicted(loaded, model, tested.photos, cluster_of(ray, address), loading)
+    require_usable(seen, tested.photos, strict)
+    found = Evaluation(tested.photos, tested.labels, seen)
     plots.confusion_matrix(files.picture, *found.confusion)
     if files.wrong is not None:
         storage.write_text(files.wrong, mistakes_csv(found.mistakes))
@@ -66,4 +90,4 @@ def evaluate(
     else:
         findings.report(found, files)
     findings.report_unknown(found.unknown)
-    console.report_bad(predicted.bad, tested.photos)
+    console.report_bad(seen.bad, tested.photos)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from itertools import chain
 from pathlib import Path
@@ -14,6 +14,7 @@ from layup.cli import console
 from layup.errors import InputError
 
 if TYPE_CHECKING:
+    from layup.cluster import Cluster
     from layup.images import ImageSource
     from layup.model import ImageModel, Predictions
 
@@ -40,6 +41,21 @@ def loaded_model(
     from layup.model import load
 
     return load(path, weights=weights, allow_backbone=allow_backbone, **reading)
+
+
+def predicted(
+    model: ImageModel,
+    path: Path,
+    photos: Sequence[ImageSource],
+    cluster: Cluster | None,
+    loading: Mapping[str, Any],
+) -> Predictions:
+    """What a model predicts, here or by workers that load it from its file (options of `layup.load`)."""
+    from layup.model import spread_predictions
+
+    if cluster is None or not photos:
+        return model.predictions(photos)
+    return spread_predictions(path, photos, cluster, **loading)
 
 
 def labelled(photos: Path) -> tuple[Sequence[ImageSource], list[str]]:

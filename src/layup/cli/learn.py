@@ -15,6 +15,7 @@ from layup.cli.networks import Wanted
 from layup.cli.options import (
     MACHINES,
     TUNING,
+    Address,
     AllowBackbone,
     Anonymous,
     Backbone,
@@ -27,9 +28,11 @@ from layup.cli.options import (
     OptionalPhotos,
     OptionalTo,
     PerClass,
+    Ray,
     Strict,
     Weights,
     Workers,
+    cluster_of,
     first_session,
     given,
     number_or_rule,
@@ -49,18 +52,8 @@ def learn(
         tuple[Path, int] | None,
         typer.Option(help="Learn one slice of what `layup shards` has planned.", metavar="PLAN NUMBER"),
     ] = None,
-    ray: Annotated[
-        bool,
-        typer.Option(
-            "--ray",
-            help="Learn a new model on all processors of this machine, or of the cluster at --address: "
-            "pip install 'layup-cl\\[ray]'.",
-            rich_help_panel=MACHINES,
-        ),
-    ] = False,
-    address: Annotated[
-        str | None, typer.Option(help="Address of a Ray cluster.", rich_help_panel=MACHINES)
-    ] = None,
+    ray: Ray = False,
+    address: Address = None,
     slice_size: Annotated[
         int,
         typer.Option(help="Photos that a worker of Ray's takes together.", min=1, rich_help_panel=MACHINES),
@@ -125,22 +118,23 @@ def learn(
     takes minutes to hours. If it is interrupted, give the same command again to
     continue.
     """
-    if (shard is not None or ray or address is not None) and (again or relabel or strict or per_class):
+    cluster = cluster_of(ray, address)
+    if (shard is not None or cluster is not None) and (again or relabel or strict or per_class):
         raise InputError("With --shard and --ray, leave out --again, --relabel, --strict and --per-class.")
+    reading = {"cache": not no_cache, "workers": workers}
+    loading = {"weights": weights, "allow_backbone": allow_backbone}
     if shard is not None:
-        reading = {"cache": not no_cache, "workers": workers}
-        learn_shard(*shard, {"weights": weights, "allow_backbone": allow_backbone, **reading})
+        learn_shard(*shard, loading | reading)
         return
     if photos is None or to is None:
         raise InputError("Give the folder of photos, and with --to the model: layup learn PHOTOS --to MODEL.")
     if anonymous and relabel:
         raise InputError("An anonymous model cannot move photos: it does not know them. Leave --relabel out.")
     session = first_session(adapt, preset=preset, epochs=epochs, learning_rate=learning_rate, seed=seed)
-    reading = {"cache": not no_cache, "workers": workers}
     ridge = given({"lam": number_or_rule(lam), "balance": balance})
     wanted = Wanted(backbone, input_size, engine, k, session, anonymous, per_class, ridge, reading)
-    if ray or address is not None:
-        learn_on_ray(photos, to, wanted, weights, slice_size, address)
+    if cluster is not None:
+        learn_on_ray(photos, to, wanted, loading, cluster, slice_size)
         return
     paths, labels = labelled(photos)
     with held(to):

@@ -12,6 +12,7 @@ import typer
 from layup.errors import InputError
 
 if TYPE_CHECKING:
+    from layup.cluster import Cluster
     from layup.tuning import FirstSession
 
 NETWORK = "Network"
@@ -42,6 +43,15 @@ def number_or_rule(text: str | None) -> float | str | None:
         return text
 
 
+def cluster_of(ray: bool, address: str | None) -> Cluster | None:
+    """The cluster that is asked for, if one is."""
+    if not ray and address is None:
+        return None
+    from layup.cluster import Cluster
+
+    return Cluster(address)
+
+
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Do not use the feature cache.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Weights = Annotated[
@@ -61,6 +71,18 @@ AllowBackbone = Annotated[
 ]
 Workers = Annotated[
     int | None, typer.Option(help="How many processes decode images. Default: as needed.", min=0)
+]
+Ray = Annotated[
+    bool,
+    typer.Option(
+        "--ray",
+        help="Use all processors of this machine, or of the cluster at --address: pip install "
+        "'layup-cl\\[ray]'.",
+        rich_help_panel=MACHINES,
+    ),
+]
+Address = Annotated[
+    str | None, typer.Option(help="Address of a Ray cluster. Implies --ray.", rich_help_panel=MACHINES)
 ]
 Engine = Annotated[
     str | None,

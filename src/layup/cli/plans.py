@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shutil
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from layup.cli import console
+from layup.cli import console, reports
 from layup.cli.files import held, labelled
 from layup.cli.networks import Wanted
 from layup.errors import InputError
@@ -14,6 +16,8 @@ from layup.formats import plural
 from layup.progress import progress_bar
 
 if TYPE_CHECKING:
+    from layup.cluster import Cluster
+    from layup.images import LabelledPhotos
     from layup.model import ImageModel
 
 SIZE = 1000
@@ -38,33 +42,53 @@ def learn_shard(folder: Path, number: int, loading: dict[str, Any]) -> None:
 
 
 def learn_on_ray(
-    photos: Path, to: Path, wanted: Wanted, weights: Path | None, size: int, address: str | None
+    photos: Path, to: Path, wanted: Wanted, loading: dict[str, Any], cluster: Cluster, size: int
 ) -> None:
-    """Learn photos into a new model, on all processors of this machine or of a cluster."""
-    if to.exists():
-        raise InputError(
-            f"'{to}' exists already. Learn the new photos into another file, and `layup merge` the two."
-        )
+    """Learn photos on all processors of this machine or of a cluster (options of `layup.load`)."""
     images, labels = labelled(photos)
     from layup.images import LabelledPhotos
+    from layup.model import BatchReport
+
+    with held(to):
+        loading["allow_backbone"] |= not to.exists()  # of a new model it was named here
+        model = wanted.opened(to, **loading)
+        before = model.counts_
+        # Who knows nothing need not be asked: that would read all photos here.
+        known = model.foresee(images, labels) if before else None
+        new = range(len(labels)) if known is None else known.new
+        chosen = LabelledPhotos([images[i] for i in new], [labels[i] for i in new])
+        bad = _learned(model, chosen, to, loading | wanted.reading, cluster, size) if new else []
+    learned = dict(Counter(model.counts_) - Counter(before))
+    report = BatchReport(learned)
+    if known is not None:
+        report = replace(report, known=known.known, conflicts=known.conflicts)
+    reports.batch(report, model, images)
+    console.remarks(f"Skipped {reason}" for reason in bad)
+    reports.saved(to, model)
+    console.say(f"State hash: {model.state_hash}")
+
+
+def _learned(
+    model: ImageModel, photos: LabelledPhotos, to: Path, loading: dict[str, Any], cluster: Cluster, size: int
+) -> list[str]:
+    """Let a model learn photos that are new to it, by a plan beside it, and save it; gives what was bad."""
     from layup.sharding import Plan, learn_on_ray
 
     folder = to.with_name(f"{to.name}.plan")
-    with held(to), progress_bar(None) as bar:
-        plan = Plan.write(folder, LabelledPhotos(images, labels), wanted.new(weights), size)
+    with progress_bar(None) as bar:
+        plan = Plan.write(folder, photos, model.blank(), size)
         task = bar.add_task("Learning", total=plan.images, note="")
-        model, bad = learn_on_ray(
+        _, bad = learn_on_ray(
             plan,
-            address=address,
+            model,
+            address=cluster.address,
             done=lambda done: bar.advance(task, done.photos),
-            weights=weights,
-            allow_backbone=True,  # it was named here
-            **wanted.reading,
+            **loading,
         )
-        model.save(to)
-        shutil.rmtree(folder)  # only now, when the model is saved
-    console.remarks(f"Skipped {reason}" for reason in bad)
-    _tell(to, model)
+    model.expect()
+    model.save(to)
+    shutil.rmtree(folder)  # only now, when the model is saved
+    return bad
 
 
 def _tell(to: Path, model: ImageModel) -> None:

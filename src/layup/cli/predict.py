@@ -9,9 +9,26 @@ import typer
 
 from layup.cli import console
 from layup.cli.app import app
-from layup.cli.files import loaded_model, require_model, require_model_first, require_usable
+from layup.cli.files import (
+    loaded_model,
+    predicted,
+    require_model,
+    require_model_first,
+    require_usable,
+)
 from layup.cli.lines import predict_lines
-from layup.cli.options import AllowBackbone, AsJson, Model, NoCache, Strict, Weights, Workers
+from layup.cli.options import (
+    Address,
+    AllowBackbone,
+    AsJson,
+    Model,
+    NoCache,
+    Ray,
+    Strict,
+    Weights,
+    Workers,
+    cluster_of,
+)
 from layup.errors import InputError
 
 STANDARD_INPUT = Path("-")
@@ -46,6 +63,8 @@ def predict(
             help="Also the set of labels that holds the truth this often, such as 0.95.", metavar="SHARE"
         ),
     ] = None,
+    ray: Ray = False,
+    address: Address = None,
     weights: Weights = None,
     allow_backbone: AllowBackbone = False,
     strict: Strict = False,
@@ -58,6 +77,7 @@ def predict(
     layup predict m.layup holiday.zip --csv > labels.csv
     layup predict m.layup a.jpg --json     confidence from 0 to 1, scores, …
     layup predict m.layup a.jpg --coverage 0.95
+    layup predict m.layup photos/ --csv --ray    on all processors
     layup predict m.layup -                paths in, JSON out, line by line
 
     The confidence says how often such a prediction is right, for photos like
@@ -72,11 +92,12 @@ def predict(
     if scores and not (as_json or as_csv or STANDARD_INPUT in images):
         raise InputError("The scores of all classes do not fit into a table. Give --csv or --json as well.")
     require_model(model)
+    cluster = cluster_of(ray, address)
     details = console.PredictionDetails(scores, coverage)
     if STANDARD_INPUT in images:
-        if len(images) > 1 or as_csv or strict:
+        if len(images) > 1 or as_csv or strict or cluster:
             raise InputError(
-                "With -, each line gets a JSON object. Leave other images, --csv and --strict out."
+                "With -, each line gets a JSON object. Leave other images, --csv, --strict and --ray out."
             )
         predict_lines(
             loaded_model(model, weights, allow_backbone, cache=not no_cache, workers=0, progress=False),
@@ -87,7 +108,9 @@ def predict(
 
     photos = [photo for each in images for photo in unlabelled_photos(each)]
     reading = {"cache": not no_cache, "workers": workers}
-    found = loaded_model(model, weights, allow_backbone, **reading).predictions(photos)
+    loading = {"weights": weights, "allow_backbone": allow_backbone, **reading}
+    loaded = loaded_model(model, weights, allow_backbone, **reading)
+    found = predicted(loaded, model, photos, cluster, loading)
     require_usable(found, photos, strict)
     style = "json" if as_json else "csv" if as_csv else "table"
     console.predictions([photos[i] for i in found.kept], found, style, details)

@@ -9,7 +9,7 @@ import typer
 
 from layup.cli import console
 from layup.cli.app import RESEARCH, app
-from layup.cli.options import NoCache, Workers, given
+from layup.cli.options import Address, NoCache, Ray, Workers, cluster_of, given
 from layup.errors import InputError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -91,6 +91,8 @@ def reproduce(
     ] = "default",
     no_cache: NoCache = False,
     workers: Workers = None,
+    ray: Ray = False,
+    address: Address = None,
 ) -> None:
     """Reproduce tables and figures of the paper, next to its own numbers. Missing runs are run first.
 
@@ -101,6 +103,7 @@ def reproduce(
     layup reproduce all --local --data photos/     all images in photos/, the networks that come with layup
     layup reproduce all --local --data photos/ --backbone vit_tiny_patch16_224 \\
         --weights vit-tiny.safetensors             with a network of your own beside the bundled one
+    layup reproduce all --quick --ray              its runs on all processors
     layup reproduce claims --quick                 which of the paper's claims hold
     layup reproduce                                list the tables and figures
 
@@ -130,12 +133,14 @@ def reproduce(
     elif loading:
         raise InputError("--weights and --input-size are of the network of --backbone: give that as well.")
     reading: Reading = {"cache": not no_cache, "workers": workers}
+    kept: Any = {"records": out, "reading": reading}
     if dry_run:
-        console.show(forecast(items, config, records=out, reading=reading))
+        console.show(forecast(items, config, **kept))
         return
     if local and not finished:
-        console.say(forecast(items, config, records=out, reading=reading).notes[0])
-    page = reproduce(items, config, records=out, reading=reading, only_finished=finished, say=console.remark)
+        console.say(forecast(items, config, **kept).notes[0])
+    cluster = cluster_of(ray, address)
+    page = reproduce(items, config, **kept, only_finished=finished, cluster=cluster, say=console.remark)
     for section in page.sections:
         _show(section)
     html, markdown = page.save(report)

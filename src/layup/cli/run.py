@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,12 +13,24 @@ import typer
 
 from layup.cli import console
 from layup.cli.app import RESEARCH, app
-from layup.cli.options import Engine, NoCache, Workers, given, number_or_rule, option_values
-from layup.errors import InputError
+from layup.cli.options import (
+    Address,
+    Engine,
+    NoCache,
+    Ray,
+    Workers,
+    cluster_of,
+    given,
+    number_or_rule,
+    option_values,
+)
+from layup.errors import InputError, LayupError
 from layup.formats import size_of
+from layup.progress import progress_bar
 
 if TYPE_CHECKING:
-    from layup.benchmark import Experiment, Record
+    from layup.benchmark import Experiment, Record, RunSpec
+    from layup.cluster import Cluster
     from layup.features import Reading
 
 
@@ -157,11 +169,14 @@ def run(
     ] = False,
     no_cache: NoCache = False,
     workers: Workers = None,
+    ray: Ray = False,
+    address: Address = None,
 ) -> None:
     """Run a method over the tasks of a dataset, and record the results.
 
     layup run --dataset digits                       offline, in about a minute
     layup run --dataset digits --k 1,6 --seed 1993-1995
+    layup run --dataset digits --seed 1-8 --ray      each seed on a processor
     layup run --dataset digits-styles --setting dil --method nmc
     layup run --dataset digits --setting ocl --batch 1 --lam 1
     layup run --dataset digits --method ranpac --option width=2000
@@ -208,10 +223,42 @@ def run(
     ).trained(epochs=epochs, learning_rate=learning_rate)
     specs = [replace(spec, seed=number) for number in _numbers(seed, "--seed", "1993 or 1993-1995")]
     spec.load_method()  # unknown options are refused before anything is loaded
-    loaded, network = spec.load_dataset(), spec.load_backbone()
     reading: Reading = {"cache": not no_cache, "workers": workers}
+    if (cluster := cluster_of(ray, address)) is not None:
+        _spread(specs, out, cluster, reading, again)
+    else:
+        _run(specs, out, reading, again)
+
+
+def _run(specs: Sequence[RunSpec], out: Path, reading: Reading, again: bool) -> None:
+    """Run what differs in its seed alone, one after another."""
+    loaded, network = specs[0].load_dataset(), specs[0].load_backbone()
     for each in specs:
         _show(each.resolve(out, reading=reading, dataset=loaded, backbone=network), again)
+
+
+def _spread(specs: Sequence[RunSpec], out: Path, cluster: Cluster, reading: Reading, again: bool) -> None:
+    """Run all of them on a cluster, and print the results as they come; one that fails stops no other."""
+    from layup.benchmark import spread_runs
+    from layup.benchmark.comparison import authors_passes
+
+    failed = 0
+    with progress_bar(None, "runs") as bar:
+        task = bar.add_task("Running", total=len(specs), note="")
+        for number, found in spread_runs(specs, out, cluster, reading=reading, again=again):
+            bar.advance(task)
+            seed = specs[number].seed
+            if isinstance(found, LayupError):
+                failed += 1
+                console.remark(f"Seed {seed} failed: {found}")
+            elif found.before:
+                _was_finished(found.records, found.paths(out))
+            else:
+                console.say(f"Seed {seed}:")
+                passes = authors_passes(next(iter(found.records.values())))
+                console.measured(found.records, found.paths(out), passes)
+    if failed:
+        raise LayupError(f"{failed} of {len(specs)} runs failed. The same command repeats only these.")
 
 
 def _show(experiment: Experiment, again: bool) -> None:
@@ -221,9 +268,7 @@ def _show(experiment: Experiment, again: bool) -> None:
 
     done = None if again else experiment.finished()
     if done:
-        console.remark("This run is finished already (--again repeats it):")
-        for name, path in experiment.paths.items():
-            console.remark(f"  {path}: average accuracy {done[name].summary['average_accuracy']:.3f}")
+        _was_finished(done, experiment.paths)
         return
     _warn_of_small_cache(experiment)
     if experiment.forecast is not None:
@@ -245,6 +290,12 @@ def _show(experiment: Experiment, again: bool) -> None:
 
         records = run_experiment(experiment, again=again, progress=False, on_task=on_task, on_wait=_waiting)
     console.measured(dict(zip(variants, records, strict=True)), experiment.paths, authors_passes(records[0]))
+
+
+def _was_finished(records: Mapping[str, Record], paths: Mapping[str, Path]) -> None:
+    console.remark("This run is finished already (--again repeats it):")
+    for name, path in paths.items():
+        console.remark(f"  {path}: average accuracy {records[name].summary['average_accuracy']:.3f}")
 
 
 def _waiting(holder: str) -> None:

@@ -13,7 +13,7 @@ from .reader import (
     read_ahead as read_ahead,
     survey as survey,
 )
-from .reading import Reading as Reading, cache_of as cache_of
+from .reading import Reading as Reading, cache_of as cache_of, in_a_pool as in_a_pool
 from .rounding import RoundedRows as RoundedRows
 from .sources import (
     FourierRows as FourierRows,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
+from collections.abc import Mapping
+from typing import Any, TypedDict
 
 from layup.features.cache import FeatureCache, NoCache
 
@@ -26,3 +27,13 @@ def cache_of(reading: Reading) -> FeatureCache | NoCache:
     if isinstance(cache, bool):
         return FeatureCache() if cache else NoCache()
     return cache
+
+
+def in_a_pool(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of loading for one worker of many: it shows no bar, and decodes by itself, unless told.
+
+    >>> in_a_pool({"cache": False, "workers": None})
+    {'workers': 0, 'cache': False, 'progress': False}
+    """
+    given = {name: value for name, value in options.items() if value is not None}
+    return {"workers": 0, **given, "progress": False}

@@ -28,4 +28,5 @@ from .photos import (
     labelled_photos as labelled_photos,
     unlabelled_photos as unlabelled_photos,
 )
+from .seen import missing_files as missing_files, require_gone as require_gone
 from .watching import changes as changes

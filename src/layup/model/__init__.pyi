@@ -12,4 +12,5 @@ from .occlusion import Heat as Heat
 from .plan import Conflict as Conflict
 from .predictions import Prediction as Prediction, Predictions as Predictions
 from .reports import BatchReport as BatchReport
+from .spread import spread_predictions as spread_predictions
 from .suggest import Suggestion as Suggestion, Suggestions as Suggestions

@@ -146,14 +146,25 @@ class ImageModel:
         """
         images = listed(images)
         labels = checked_labels(labels, images)
-        options: dict[str, Any] = {"strict": strict, "checkpoint": checkpoint}
         self._require_room(images, labels)
-        if again or self.photos is None:
-            return self._change(Change("learn", images, labels, Plan([*range(len(images))])), **options)
-        photos = self.knowledge.recognised("learned before", about="again")
-        digests = self.photo_features.digests(images)
-        work = plan(photos, digests, labels, relabel=relabel)
-        return self._change(Change("learn", images, labels, work, digests), **options)
+        change = self._planned(images, labels, again=again, relabel=relabel)
+        return self._change(change, strict=strict, checkpoint=checkpoint)
+
+    @in_turn
+    def foresee(self, images: Iterable[ImageSource], labels: Iterable[str]) -> Plan:
+        """What `learn` would do with these images: which are new, and which it knows. Nothing is changed.
+
+        Costs a look at each image file, not a pass through the network.
+
+        >>> from PIL import Image
+        >>> from layup import LayUP
+        >>> model = LayUP("vit-nano", cache=False)
+        >>> report = model.learn([Image.new("RGB", (64, 64), "red")], ["red"])
+        >>> model.foresee([Image.new("RGB", (64, 64), name) for name in ("red", "navy")], ["red", "blue"])
+        Plan(new=[1], moved={}, known=1, conflicts=[])
+        """
+        images = listed(images)
+        return self._planned(images, checked_labels(labels, images)).work
 
     @in_turn
     def sync(
@@ -309,6 +320,19 @@ class ImageModel:
         """
         self.classifier = clone(self.knowledge.configure(**parameters))
         return self
+
+    def blank(self) -> ImageModel:
+        """A model with the same network, features and classifier that has learned nothing.
+
+        >>> from layup import LayUP
+        >>> LayUP("vit-nano", k=2, lam=1.0).blank().classes_
+        []
+        """
+        classifier, anonymous = clone(self.classifier), self.photos is None
+        model = ImageModel(self.features, classifier, self.session, anonymous=anonymous, **self.reading)
+        model.network = self.network
+        model.photo_features = PhotoFeatures(self.features, self.network, self.reading)
+        return model
 
     # ---- predicting
 
@@ -526,6 +550,16 @@ class ImageModel:
         classifier: SumsClassifier = clone(self.classifier)
         classifier.adopt(classifier.empty(self.extractor_.layers).in_steps(self.extractor_.steps))
         return classifier
+
+    def _planned(
+        self, images: Sequence[ImageSource], labels: list[str], *, again: bool = False, relabel: bool = False
+    ) -> Change:
+        """What is to be done with images that are given to be learned."""
+        if again or self.photos is None:
+            return Change("learn", images, labels, Plan([*range(len(images))]))
+        photos = self.knowledge.recognised("learned before", about="again")
+        digests = self.photo_features.digests(images)
+        return Change("learn", images, labels, plan(photos, digests, labels, relabel=relabel), digests)
 
     def _require_able_to_predict(self) -> None:
         """Refuse a model that knows nothing, and what does not fit, before an image is read."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +45,28 @@ class Predictions:
     """How like anything learned each image is, from −1 to 1."""
     calibration: Calibration | None = None
     """What the photos of the model said, if they were judged."""
+
+    @classmethod
+    def joined(cls, parts: Sequence[Predictions], size: int) -> Predictions:
+        """The predictions of one model for all images, from those for each `size` of them.
+
+        >>> parts = [Predictions(["cat"], np.ones((1, 1)), [1], [BadImage(0, "no")]) for _ in range(2)]
+        >>> found = Predictions.joined(parts, 2)
+        >>> found.kept, [bad.index for bad in found.bad], found.scores.shape
+        ([1, 3], [0, 2], (2, 1))
+        """
+        known = [part.familiarity for part in parts if part.familiarity is not None]
+        return replace(
+            parts[0],
+            scores=np.concatenate([part.scores for part in parts]),
+            kept=[number * size + index for number, part in enumerate(parts) for index in part.kept],
+            bad=[
+                replace(each, index=number * size + each.index)
+                for number, part in enumerate(parts)
+                for each in part.bad
+            ],
+            familiarity=np.concatenate(known) if known else None,
+        )
 
     @property
     def labels(self) -> list[str]:

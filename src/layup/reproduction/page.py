@@ -14,6 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from layup.benchmark.metrics import Interval
+from layup.cluster import Cluster
 from layup.errors import InputError
 from layup.features import Reading
 from layup.formats import DASH, printable_lines
@@ -136,6 +137,7 @@ def reproduce(
     records: str | Path = "results",
     reading: Reading | None = None,
     only_finished: bool = False,
+    cluster: Cluster | None = None,
     say: Callable[[str], None] | None = None,
 ) -> Page:
     """Reproduce tables and figures of the paper: run what is missing, and show it next to its numbers.
@@ -145,6 +147,7 @@ def reproduce(
     records: the folder of the records. Finished runs are not repeated; interrupted ones are resumed.
     reading: how images are read, such as {"workers": 2}.
     only_finished: run nothing, and make the page from the finished runs.
+    cluster: do the runs on many processors, independently; by default one after another, in this process.
     say: called with a line about each run, such as `print`.
 
     If something cannot be run, its cell says why. Costs what the runs cost: see `forecast`.
@@ -156,7 +159,7 @@ def reproduce(
     """
     chosen = items_of(items)
     config.require_source()  # now rather than after hours
-    runner = Runner(config, Path(records), reading or Reading(), only_finished)
+    runner = Runner(config, Path(records), reading or Reading(), only_finished, cluster)
     wanted = wanted_by(chosen, runner)
     total, done = len(runner.jobs(wanted)), 0
 

@@ -13,10 +13,11 @@ from typing import Any
 
 from layup.adapters import usual_adapter
 from layup.backbones import Backbone, load_backbone
-from layup.benchmark import NO_ADAPTER, Experiment, Record, RunSpec, Scenario
+from layup.benchmark import NO_ADAPTER, Experiment, Record, RunSpec, Scenario, spread_runs
 from layup.benchmark.datasets import Dataset
 from layup.benchmark.methods import method_class
 from layup.benchmark.scenarios import TASKS
+from layup.cluster import Cluster
 from layup.errors import InputError, LayupError
 from layup.features import Reading
 from layup.reproduction.config import Column, ReproductionConfig
@@ -27,6 +28,7 @@ OWN_EPOCHS = ("joint-probe",)
 """Methods that train, but on cached features: their epochs are never cut."""
 
 RUNNING = "running"
+FINISHED = "finished"
 TOO_DEEP = "'{}' does not have that many layers."
 PAPER_DEPTH = 12
 
@@ -95,12 +97,14 @@ class Runner:
     """A config, and a folder of records.
 
     only_finished: run nothing; runs that are not finished are missing.
+    cluster: where runs are done, if not by this process, one after another.
     """
 
     config: ReproductionConfig
     folder: Path
     reading: Reading = field(default_factory=Reading)
     only_finished: bool = False
+    cluster: Cluster | None = None
     _datasets: dict[Column, Dataset | LayupError] = field(default_factory=dict)
     _networks: dict[str, Backbone | LayupError] = field(default_factory=dict)
 
@@ -207,16 +211,43 @@ class Runner:
     def gather(self, wanted: Sequence[tuple[Column, Spec]], on_job: Callable[[Job, str], None]) -> Records:
         """Run what is missing, and return all records; `on_job` is called with the outcome of every run."""
         found: dict[tuple[Column, Spec], Found] = {}
-        for job in self.jobs(wanted):
-            found |= {(job.column, spec): each for spec, each in self._done(job, on_job).items()}
+        jobs = self.jobs(wanted)
+        spread = self._spread(jobs, on_job)
+        for job in jobs:
+            done = self._given(job, spread[job]) if job in spread else self._done(job, on_job)
+            found |= {(job.column, spec): each for spec, each in done.items()}
         return {(column, spec): found[column, self.resolved(column, spec)] for column, spec in wanted}
+
+    def _spread(
+        self, jobs: Sequence[Job], on_job: Callable[[Job, str], None]
+    ) -> dict[Job, Mapping[str, Record] | LayupError]:
+        """What came of the runs that a cluster can do: those that are possible, and not finished yet."""
+        if self.cluster is None or self.only_finished:
+            return {}
+        found: dict[Job, Mapping[str, Record] | LayupError] = {}
+        if not (todo := [job for job in jobs if self._is_open(job)]):
+            return found
+        specs = [self.run_spec(self.within(job)) for job in todo]
+        for number, ran in spread_runs(specs, self.folder, self.cluster, reading=self.reading):
+            job = todo[number]
+            found[job] = ran if isinstance(ran, LayupError) else ran.records
+            on_job(job, first_line(str(ran)) if isinstance(ran, LayupError) else FINISHED)
+        return found
+
+    def _is_open(self, wanted: Job) -> bool:
+        """Whether a run is possible, and not finished."""
+        job = self.within(wanted)
+        if wanted.depths and not job.depths:
+            return False
+        try:
+            return self.experiment(job).finished() is None
+        except LayupError:
+            return False
 
     def _done(self, wanted: Job, on_job: Callable[[Job, str], None]) -> dict[Spec, Found]:
         job = self.within(wanted)
-        too_deep = Missing(TOO_DEEP.format(self.config.networks[job.spec.network or ""]))
-        found: dict[Spec, Found] = dict.fromkeys(wanted.specs, too_deep)
         if wanted.depths and not job.depths:
-            return found
+            return self._given(wanted, {})
         try:
             experiment = self.experiment(job)
             records, what = experiment.finished(), "finished before"
@@ -225,14 +256,23 @@ class Runner:
             if records is None:
                 on_job(job, RUNNING)
                 *_, records = experiment.go()
-                what = "finished"
+                what = FINISHED
         except LayupError as error:
-            why = Missing(first_line(str(error)))
-            on_job(job, why.why)
-            return {**found, **dict.fromkeys(job.specs, why)}
+            on_job(job, first_line(str(error)))
+            return self._given(wanted, error)
         on_job(job, what)
+        return self._given(wanted, records)
+
+    def _given(self, wanted: Job, came: Mapping[str, Record] | LayupError) -> dict[Spec, Found]:
+        """By spec what came of a run; its network may not be deep enough for all of them."""
+        job = self.within(wanted)
+        too_deep = Missing(TOO_DEEP.format(self.config.networks[job.spec.network or ""]))
+        found: dict[Spec, Found] = dict.fromkeys(wanted.specs, too_deep)
+        if isinstance(came, LayupError):
+            return {**found, **dict.fromkeys(job.specs, Missing(first_line(str(came))))}
         several = len(job.depths) > 1
-        return {**found, **{spec: records[str(spec.depth) if several else ""] for spec in job.specs}}
+        possible = [] if wanted.depths and not job.depths else job.specs
+        return {**found, **{spec: came[str(spec.depth) if several else ""] for spec in possible}}
 
     def within(self, job: Job) -> Job:
         """The run with those of its depths that the network has."""

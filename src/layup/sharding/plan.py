@@ -22,7 +22,7 @@ from typing import Any, Self, Unpack
 
 from layup import schema, storage
 from layup.algebra import FOLDS, Dealer
-from layup.errors import InputError
+from layup.errors import InputError, MismatchError
 from layup.features import Reading
 from layup.images import ImageSource, LabelledPhotos, labelled_photos, manifest_text
 from layup.model import ImageModel, load
@@ -92,7 +92,7 @@ class Plan:
             about = {"images": made.images, "slices": slices, "model": made.model, "folds": folded}
             storage.write_text(folder / NAME, json.dumps(about, indent=1) + "\n")  # last: now it is a plan
         elif made != before:
-            raise InputError(f"'{folder}' holds another plan. Give another folder.")
+            raise InputError(f"'{folder}' holds another plan. Give another folder, or delete it.")
         return made
 
     @classmethod
@@ -112,6 +112,14 @@ class Plan:
     def digest(self) -> str:
         """Hex SHA-256 of all that decides the result."""
         return hashlib.sha256(json.dumps([self.slices, self.model]).encode()).hexdigest()
+
+    def require_of(self, model: ImageModel) -> None:
+        """Refuse a model whose network, features or classifier are not those that were planned."""
+        if _identity(model.blank() if model.classes_ else model) != self.model:
+            raise MismatchError(
+                f"The plan in '{self.folder}' was made for another network, other features or another "
+                "classifier than this model has. Make a plan of its `blank()`."
+            )
 
     def photos(self, number: int) -> LabelledPhotos:
         """The photos of a slice, as they were planned."""
@@ -215,7 +223,9 @@ def _require_usable(model: ImageModel, size: int) -> None:
     if size < 1:
         raise InputError(f"Slices of {size} photos are impossible. Use 1 or more.")
     if model.classes_:
-        raise InputError("A plan begins with a model that has learned nothing, and this one has.")
+        raise InputError(
+            "A plan begins with a model that has learned nothing, and this one has. Give its `blank()`."
+        )
     if model.statistics_.steps is None:
         raise InputError("Slices can be added to the bit only if sums are exact. Use LayUP(exact=True).")
     if model.session is not None and not model.network.adapted:

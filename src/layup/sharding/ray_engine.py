@@ -1,66 +1,91 @@
-"""Ray computes a plan: a pool of workers takes its slices, and what fails is tried again.
+"""Ray computes a plan: a pool of workers takes its slices, in rounds if λ is searched.
 
-A worker is a process that loads the network once. It writes its shards into the folder of the plan if it sees
-it; otherwise it is sent the lists, and sends its shards back through Ray. Features never travel. A slice
-whose worker died is given to another one: shards are written atomically, and the same bytes again, so nothing
-is lost and nothing counts twice.
+A worker writes its shards into the folder of the plan if it sees it; otherwise it is sent the lists, and
+sends its shards back through Ray. Features never travel. Shards are written atomically, and the same bytes
+whenever and wherever they are computed, so nothing is lost and nothing counts twice.
 """
 
 from __future__ import annotations
 
-import logging
-import socket
+import math
+import platform
 import tempfile
-from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from layup import storage
-from layup.backbones import first_line
+from layup.cluster import Cluster, Pool, Shared, in_order
 from layup.errors import InputError, LayupError
+from layup.features import in_a_pool
+from layup.images import missing_files, require_gone
 from layup.model import ImageModel
+from layup.sharding.gathered import Gathered, added, gather
 from layup.sharding.plan import NAME, START, Plan, is_plan, slice_name
+from layup.sharding.remaining import left
+from layup.sharding.rounds import Round, count
 from layup.sharding.shard import compute, missing, shard_path
 from layup.sharding.slice_photos import SKIP
 from layup.sharding.unions import AgainError, union
 
-TRIES = 4
-"""How often a slice is tried before it is given up."""
-LOCAL = "local"
-SECONDS = 10
-"""How long a cluster may take to answer."""
+
+@dataclass(frozen=True)
+class Order:
+    """What a worker is to do: a slice, the files about it, and what it is to know.
+
+    round: the files of the round of λ that is to be counted; None if the slice is to be summed.
+    gone: photos that are nowhere: they are bad, and not just out of this worker's sight.
+    """
+
+    number: int
+    files: Mapping[str, bytes]
+    round: Shared | None
+    gone: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What else a worker is to do: read the shards of these slices, and add them up."""
+
+    numbers: Sequence[int]
 
 
 @dataclass(frozen=True)
 class Done:
-    """What a worker says of a slice: how many photos it has summed, and the hash of the sums."""
+    """What a worker says of a slice: how many photos it has summed, and the hash of the sums.
+
+    file: what it wrote, from a worker that does not see the folder of the plan. Of a slice that was counted
+    for a round of λ, there are no photos and no hash.
+    """
 
     number: int
-    photos: int
-    digest: str
-    shard: bytes | None = None
-    """The file itself, from a worker that does not see the folder of the plan."""
+    photos: int = 0
+    digest: str = ""
+    file: bytes | None = None
+
+
+@dataclass(frozen=True)
+class Unseen:
+    """What a worker says of a slice whose photos it does not see. It has computed nothing."""
+
+    number: int
+    machine: str
+    photos: frozenset[str]
 
 
 class Worker:
-    """Computes slices, one after another; runs in a process of Ray's."""
+    """Computes slices, one after another; runs in a process of Ray's.
 
-    plan: Plan
-    model: ImageModel
-    shared: bool
+    files: those of the plan, for a worker that does not see its folder.
+    """
 
-    def begin(self, folder: str, digest: str, files: Mapping[str, bytes], loading: Mapping[str, Any]) -> bool:
-        """Read the plan and load the network; returns whether it sees the folder of the plan.
-
-        files: those of the plan, for a worker that does not.
-        """
-        import torch
-
-        torch.set_num_threads(1)
+    def __init__(
+        self, folder: str, digest: str, files: Mapping[str, bytes], loading: Mapping[str, Any]
+    ) -> None:
         self.shared = is_plan(folder) and Plan.read(folder).digest == digest
+        self._round: Shared | None = None
         if not self.shared:
             self._own = tempfile.TemporaryDirectory()
             folder = self._own.name
@@ -68,13 +93,34 @@ class Worker:
         self.plan = Plan.read(folder)
         self.model = self.plan.start(**loading)
         _ = self.model.backbone_  # what is wrong with it is noticed now
-        return self.shared
 
-    def compute(self, number: int, files: Mapping[str, bytes]) -> Done:
-        """Compute a slice; `files` are those of the slice, for a worker that does not see them."""
-        _write(self.plan.folder, files)
-        path, shard = compute(self.plan, number, lambda: self.model)
-        return Done(number, shard.sums.total, shard.sums.digest(), None if self.shared else path.read_bytes())
+    def __call__(self, order: Order | Reading) -> Done | Unseen | Gathered | None:
+        """Compute a slice, or count it for a round of λ; or read shards, if they are here."""
+        if isinstance(order, Reading):
+            return gather(self.plan, order.numbers) if self.shared else None
+        if not self.shared:
+            self._receive(order)
+        unseen = missing_files(self.plan.photos(order.number).images) - order.gone
+        if unseen:
+            return Unseen(order.number, platform.node(), unseen)
+        if order.round is not None:
+            return Done(order.number, file=self._back(self._counted(order.number)))
+        path, shard = compute(self.plan, order.number, lambda: self.model)
+        return Done(order.number, shard.sums.total, shard.sums.digest(), self._back(path))
+
+    def _receive(self, order: Order) -> None:
+        _write(self.plan.folder, order.files)
+        if order.round is not None and order.round != self._round:
+            _write(self.plan.folder, order.round.get())
+            self._round = order.round
+
+    def _counted(self, number: int) -> Path:
+        turn = Round.open_in(self.plan)
+        assert turn is not None  # it is open where it was asked for
+        return count(turn, number, lambda: self.model)
+
+    def _back(self, path: Path) -> bytes | None:
+        return None if self.shared else path.read_bytes()
 
 
 def _write(folder: str | Path, files: Mapping[str, bytes]) -> None:
@@ -82,105 +128,62 @@ def _write(folder: str | Path, files: Mapping[str, bytes]) -> None:
         storage.write_bytes(Path(folder, name), content)
 
 
-@contextmanager
-def cluster(address: str | None) -> Iterator[Any]:
-    """Ray, connected to a cluster or started on this machine, and left as it was found."""
-    try:
-        import ray
-    except ImportError:
-        raise InputError("Ray is not installed. Install it with: pip install 'layup-cl[ray]'.") from None
-    mine = not ray.is_initialized()
-    _require_reachable(address)
-    try:
-        if mine:
-            ray.init(address=address or LOCAL, log_to_driver=False, logging_level=logging.ERROR)
-    except ConnectionError as error:
-        raise InputError(f"No Ray cluster can be reached at {address!r}: {first_line(error)}") from None
-    except (RuntimeError, ValueError) as error:
-        raise InputError(f"Ray cannot be used at {address or LOCAL!r}: {first_line(error)}") from None
-    try:
-        yield ray
-    finally:
-        if mine:
-            ray.shutdown()
+def _contents(paths: Sequence[Path]) -> dict[str, bytes]:
+    """Those that are there."""
+    return {path.name: path.read_bytes() for path in paths if path.exists()}
 
 
-def _require_reachable(address: str | None) -> None:
-    """Refuse an address where nothing listens: Ray itself would try for minutes."""
-    host, colon, port = (address or "").rpartition("://")[2].rpartition(":")
-    if not colon:
-        return  # no address, or a name that Ray knows
-    try:
-        with socket.create_connection((host.strip("[]"), int(port)), timeout=SECONDS):
-            pass
-    except (OSError, ValueError) as error:
-        raise InputError(f"No Ray cluster can be reached at {address!r}: {first_line(error)}") from None
+class _Drive:
+    """What the process that drives a pool knows of a plan."""
 
+    def __init__(self, plan: Plan, pool: Pool) -> None:
+        self.plan, self.pool = plan, pool
+        self._gone: dict[int, frozenset[str]] = {}
+        """By slice, photos that this machine does not see either."""
 
-class Pool:
-    """Workers of a plan, on a cluster.
-
-    Args:
-        ray: the module, connected.
-        plan: what is computed.
-        loading: options of `layup.load` for the workers.
-        size: how many workers; by default one for each processor of the cluster.
-    """
-
-    def __init__(self, ray: Any, plan: Plan, loading: Mapping[str, Any], size: int | None = None) -> None:
-        self.ray, self.plan, self.loading = ray, plan, dict(loading)
-        self.size = size or max(1, int(ray.cluster_resources().get("CPU", 1)))
-        self._workers: list[Any] = []
-        self._files = ray.put({name: (plan.folder / name).read_bytes() for name in (NAME, START)})
-
-    def run(self, numbers: list[int], done: Callable[[Done], object] = lambda done: None) -> None:
-        """Compute these slices, in any order."""
-        try:
-            self._run(deque(numbers), done)
-        finally:
-            for worker in self._workers:
-                self.ray.kill(worker)
-
-    def _run(self, waiting: deque[int], done: Callable[[Done], object]) -> None:
-        failures, blind = Counter[int | None](), set[Any]()
-        working = dict([self._begun() for _ in range(min(self.size, len(waiting)))])
-        while working:
-            [ready], _ = self.ray.wait([*working], num_returns=1)
-            worker, number = working.pop(ready)
-            try:
-                found = self.ray.get(ready)
-            except self.ray.exceptions.RayTaskError as error:
-                raise _sentence(error, number) from None
-            except self.ray.exceptions.RayError as error:  # the process, its node, or what it sent is gone
-                failures[number] += 1
-                if failures[number] == TRIES:
-                    where = "A worker" if number is None else f"Slice {number} of '{self.plan.folder}'"
-                    raise InputError(f"{where} failed {TRIES} times: {first_line(error)}") from None
-                waiting.extend([] if number is None else [number])
-                working |= [self._begun()]
-                continue
-            if isinstance(found, Done):
-                if found.shard is not None:
-                    storage.write_bytes(shard_path(self.plan, found.number), found.shard)
+    def finish(self, done: Callable[[Done], object]) -> None:
+        """Do what is left of the plan, as far as it is known."""
+        while numbers := left(self.plan):
+            turn = None if missing(self.plan) else Round.open_in(self.plan)
+            weights = None if turn is None else self.pool.share(_contents(turn.files()))
+            for position, found in self.pool.run(numbers, partial(self._order, weights)):
+                if isinstance(found, LayupError):
+                    raise InputError(f"Slice {numbers[position]} of '{self.plan.folder}': {found}")
+                if isinstance(found, Unseen):
+                    self._note_gone(found)
+                    continue
+                self._keep(found, turn)
                 done(found)
-            elif not found:
-                blind.add(worker)
-            if waiting:
-                turn = waiting.popleft()
-                lists = self._lists(turn) if worker in blind else {}
-                working[worker.compute.remote(turn, lists)] = worker, turn
 
-    def _begun(self) -> tuple[Any, tuple[Any, None]]:
-        """A new worker that begins: what it will say, and itself, without a slice."""
-        worker = self.ray.remote(num_cpus=1)(Worker).remote()
-        self._workers.append(worker)
-        folder = str(self.plan.folder.absolute())
-        return worker.begin.remote(folder, self.plan.digest, self._files, self.loading), (worker, None)
+    def gathered(self) -> Gathered:
+        """All shards, read by workers in groups, and added up here; what they do not see is read here."""
+        count = len(self.plan.slices)
+        size = math.ceil(math.sqrt(count))
+        groups = [range(start, min(start + size, count)) for start in range(0, count, size)]
+        parts = zip(groups, in_order(self.pool.run(groups, Reading)), strict=True)
+        return added(self._read(group, part) for group, part in parts)
 
-    def _lists(self, number: int) -> dict[str, bytes]:
-        names = [slice_name(number), SKIP.format(number)]
-        paths = [self.plan.folder / name for name in names]
-        return {path.name: path.read_bytes() for path in paths if path.exists()}
+    def _read(self, group: range, part: Gathered | LayupError | None) -> Gathered:
+        if isinstance(part, LayupError):
+            where = f"Slices {group[0]} to {group[-1]} of '{self.plan.folder}'"
+            raise type(part)(f"{where}: {part}", about=part.about)
+        return gather(self.plan, group) if part is None else part
+
+    def _order(self, weights: Shared | None, number: int) -> Order:
+        lists = [self.plan.folder / name for name in (slice_name(number), SKIP.format(number))]
+        return Order(number, _contents(lists), weights, self._gone.get(number, frozenset()))
+
+    def _note_gone(self, found: Unseen) -> None:
+        """Photos that are nowhere are bad, as ever; those that are here must be there too."""
+        require_gone(found.photos, found.machine)
+        self._gone[found.number] = found.photos | self._gone.get(found.number, frozenset())
+
+    def _keep(self, found: Done, turn: Round | None) -> None:
+        """Write what came back from a worker that does not see the folder."""
+        if found.file is not None:
+            number = found.number
+            path = shard_path(self.plan, number) if turn is None else turn.counts_path(number)
+            storage.write_bytes(path, found.file)
 
 
 def compute_on_ray(
@@ -191,35 +194,45 @@ def compute_on_ray(
     done: Callable[[Done], object] = lambda done: None,
     **loading: Any,
 ) -> None:
-    """Compute all slices of a plan that are missing.
+    """Do what is left of a plan: compute its slices or, if a round of λ is open, count them.
 
     address: of a cluster; by default, Ray is started on this machine. processes: how many compute; by
-    default one for each processor. done: is told of each slice. loading: options of `layup.load`, for them.
+    default one for each processor, or GPU. done: is told of each slice. loading: options of `layup.load`.
     """
-    if absent := missing(plan):
-        with cluster(address) as ray:
-            Pool(ray, plan, loading, processes).run(absent, done)
+    if left(plan):
+        with Cluster(address, processes).pool(*_work(plan, loading)) as pool:
+            _Drive(plan, pool).finish(done)
 
 
 def learn_on_ray(
-    plan: Plan, *, done: Callable[[Done], object] = lambda done: None, **options: Any
+    plan: Plan,
+    into: ImageModel | None = None,
+    *,
+    address: str | None = None,
+    processes: int | None = None,
+    done: Callable[[Done], object] = lambda done: None,
+    **loading: Any,
 ) -> tuple[ImageModel, list[str]]:
-    """Compute a plan (see `compute_on_ray`), and give the union of its shards.
+    """Compute a plan (see `compute_on_ray`), and give the union of its shards (see `union`).
 
-    Slices that have photos of earlier ones are computed again, without them.
+    Slices that have photos of earlier ones are computed again, without them; and if λ is searched, slices are
+    counted, round by round.
     """
-    compute_on_ray(plan, done=done, **options)
-    try:
-        return union(plan)
-    except AgainError:
-        compute_on_ray(plan, **options)
-        return union(plan)
+    with Cluster(address, processes).pool(*_work(plan, loading)) as pool:
+        drive = _Drive(plan, pool)
+        while True:
+            drive.finish(done)
+            try:
+                return union(plan, into, gathered=drive.gathered)
+            except AgainError:
+                done = _nobody  # was told of these slices
 
 
-def _sentence(error: Exception, number: int | None) -> LayupError:
-    """What went wrong in a worker, as one of our errors."""
-    cause = getattr(error, "cause", None) or error
-    where = "A worker" if number is None else f"Slice {number}"
-    if isinstance(cause, LayupError):
-        return InputError(f"{where}: {cause}")
-    return InputError(f"{where} failed: {first_line(cause)}")
+def _work(plan: Plan, loading: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What makes a worker of this plan."""
+    files = _contents([plan.folder / name for name in (NAME, START)])
+    return Worker, str(plan.folder.absolute()), plan.digest, files, in_a_pool(loading)
+
+
+def _nobody(done: Done) -> None:
+    """Is told, and does nothing."""
