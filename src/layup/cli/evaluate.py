@@ -11,7 +11,17 @@ from layup import storage
 from layup.cli import console, findings
 from layup.cli.app import app
 from layup.cli.files import labelled, loaded_model, require_model, require_model_first, require_usable
-from layup.cli.options import AllowBackbone, AsJson, Model, NoCache, Photos, Strict, Weights, Workers
+from layup.cli.options import (
+    AllowAddresses,
+    AllowBackbone,
+    AsJson,
+    Model,
+    NoCache,
+    Photos,
+    Strict,
+    Weights,
+    Workers,
+)
 
 
 @app.command()
@@ -35,6 +45,7 @@ def evaluate(
     as_json: AsJson = False,
     weights: Weights = None,
     allow_backbone: AllowBackbone = False,
+    allow_addresses: AllowAddresses = False,
     strict: Strict = False,
     no_cache: NoCache = False,
     workers: Workers = None,
@@ -47,7 +58,7 @@ def evaluate(
     """
     require_model_first("evaluate", model, photos)
     require_model(model)
-    paths, labels = labelled(photos)
+    paths, labels = labelled(photos, allow_addresses)
     from layup.benchmark import Evaluation, mistakes_csv, plots
 
     files = findings.outputs(model, picture, wrong)

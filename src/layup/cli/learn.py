@@ -15,6 +15,7 @@ from layup.cli.networks import Wanted
 from layup.cli.options import (
     MACHINES,
     TUNING,
+    AllowAddresses,
     AllowBackbone,
     Anonymous,
     Backbone,
@@ -76,6 +77,7 @@ def learn(
     backbone: Backbone = None,
     weights: Weights = None,
     allow_backbone: AllowBackbone = False,
+    allow_addresses: AllowAddresses = False,
     input_size: InputSize = None,
     k: K = None,
     lam: Lam = None,
@@ -127,22 +129,23 @@ def learn(
     """
     if (shard is not None or ray or address is not None) and (again or relabel or strict or per_class):
         raise InputError("With --shard and --ray, leave out --again, --relabel, --strict and --per-class.")
+    if (ray or address is not None) and allow_addresses:
+        raise InputError("With --ray, no photos are fetched: leave --allow-addresses out.")
+    reading = {"cache": not no_cache, "workers": workers}
     if shard is not None:
-        reading = {"cache": not no_cache, "workers": workers}
-        learn_shard(*shard, {"weights": weights, "allow_backbone": allow_backbone, **reading})
+        learn_shard(*shard, allow_addresses, weights=weights, allow_backbone=allow_backbone, **reading)
         return
     if photos is None or to is None:
         raise InputError("Give the folder of photos, and with --to the model: layup learn PHOTOS --to MODEL.")
     if anonymous and relabel:
         raise InputError("An anonymous model cannot move photos: it does not know them. Leave --relabel out.")
     session = first_session(adapt, preset=preset, epochs=epochs, learning_rate=learning_rate, seed=seed)
-    reading = {"cache": not no_cache, "workers": workers}
     ridge = given({"lam": number_or_rule(lam), "balance": balance})
     wanted = Wanted(backbone, input_size, engine, k, session, anonymous, per_class, ridge, reading)
     if ray or address is not None:
         learn_on_ray(photos, to, wanted, weights, slice_size, address)
         return
-    paths, labels = labelled(photos)
+    paths, labels = labelled(photos, allow_addresses)
     with held(to):
         checkpoint = to.with_name(f"{to.name}.adapting")
         model = wanted.opened(to, weights, allow_backbone)
@@ -159,14 +162,15 @@ def learn(
         storage.delete(checkpoint)  # only now, when the model is saved
     reports.batch(done, model, paths)
     reports.saved(to, model)
+    _show_session(model, tuned_before, to.with_name(f"{to.stem}-adaptation.png"))
+
+
+def _show_session(model: ImageModel, tuned_before: bool, picture: Path) -> None:
+    """Draw how the first session went, if there was one now, and say what it did."""
     if model.trial is not None:
         console.say(str(model.trial))
-    if model.network.adapted and not tuned_before:
-        _show_adaptation(model, to.with_name(f"{to.stem}-adaptation.png"))
-
-
-def _show_adaptation(model: ImageModel, picture: Path) -> None:
-    """Draw how the first session went, and say what it did."""
+    if tuned_before or not model.network.adapted:
+        return
     from layup.benchmark import plots
 
     about, _ = model.network.state()

@@ -59,6 +59,14 @@ AllowBackbone = Annotated[
         rich_help_panel=NETWORK,
     ),
 ]
+AllowAddresses = Annotated[
+    bool,
+    typer.Option(
+        "--allow-addresses",
+        help="Fetch photos from addresses (https, http, s3, gs, file), wherever lists say: "
+        "pip install 'layup-cl\\[remote]'.",
+    ),
+]
 Workers = Annotated[
     int | None, typer.Option(help="How many processes decode images. Default: as needed.", min=0)
 ]

@@ -11,7 +11,7 @@ from layup.cli import console
 from layup.cli.app import app
 from layup.cli.files import loaded_model, require_model, require_model_first, require_usable
 from layup.cli.lines import predict_lines
-from layup.cli.options import AllowBackbone, AsJson, Model, NoCache, Strict, Weights, Workers
+from layup.cli.options import AllowAddresses, AllowBackbone, AsJson, Model, NoCache, Strict, Weights, Workers
 from layup.errors import InputError
 
 STANDARD_INPUT = Path("-")
@@ -48,6 +48,7 @@ def predict(
     ] = None,
     weights: Weights = None,
     allow_backbone: AllowBackbone = False,
+    allow_addresses: AllowAddresses = False,
     strict: Strict = False,
     no_cache: NoCache = False,
     workers: Workers = None,
@@ -80,11 +81,12 @@ def predict(
         predict_lines(
             loaded_model(model, weights, allow_backbone, cache=not no_cache, workers=0, progress=False),
             details,
+            allow_addresses,
         )
         return
     from layup.images import unlabelled_photos
 
-    photos = [photo for each in images for photo in unlabelled_photos(each)]
+    photos = [photo for each in images for photo in unlabelled_photos(each, allow_addresses=allow_addresses)]
     reading = {"cache": not no_cache, "workers": workers}
     found = loaded_model(model, weights, allow_backbone, **reading).predictions(photos)
     require_usable(found, photos, strict)
