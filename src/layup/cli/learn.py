@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -131,7 +131,7 @@ def learn(
         raise InputError("With --shard and --ray, leave out --again, --relabel, --strict and --per-class.")
     if (ray or address is not None) and allow_addresses:
         raise InputError("With --ray, no photos are fetched: leave --allow-addresses out.")
-    reading = {"cache": not no_cache, "workers": workers}
+    reading: dict[str, Any] = {"cache": not no_cache, "workers": workers}
     if shard is not None:
         learn_shard(*shard, allow_addresses, weights=weights, allow_backbone=allow_backbone, **reading)
         return
