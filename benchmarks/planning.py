@@ -62,7 +62,7 @@ def write_shard(plan: Plan, number: int, model: ImageModel, rng: np.random.Gener
     classes = np.array([index[label] for label in labels], np.int32)
     digests = rng.integers(0, 256, (len(labels), DIGEST), np.uint8)
     few = slice(0, JUDGED)
-    shard = Shard(sums, digests, classes, rows[few], classes[few], [], 0, len(labels))
+    shard = Shard([sums], digests, classes, rows[few], classes[few], [], 0, len(labels))
     shard.write(shard_path(plan, number), plan, number)
 
 

@@ -46,6 +46,9 @@ OPEN_AT_ONCE = 16
 UNPACKED_AT_ONCE = 4
 """How many compressed tars a process keeps decompressed, and how many tars that it has fetched."""
 
+LISTED_AT_ONCE = 2
+"""How many archives a process knows the members of: slices of a plan name them one after another."""
+
 LARGEST_FETCHED = 20_000_000_000
 """Bytes that a tar at an address may have."""
 
@@ -365,6 +368,7 @@ def list_fetched(address: str) -> Listing:
         return _listing(archive)
 
 
+@lru_cache(LISTED_AT_ONCE)
 def _listing(archive: Archive) -> Listing:
     members: dict[str, ArchiveMember] = {}
     folders = []
