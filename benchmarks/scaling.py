@@ -3,10 +3,11 @@
     python -m benchmarks.scaling [--photos FOLDER] [--images 2000] [--size 250] [--rounds 5] [--no-ray]
                                  [--small] [--page docs/scaling.md]
 
-Measures in processes with one thread each: the parts of `scaling_model`, then in turn, as often as --rounds
-says, all slices of a plan in one process, in two, and in one of Ray's; and the merge. The model predicts the
-same from the parts. Then it predicts what cannot be measured here: up to 10⁹ images and 1,000 workers. Times
-of ViT-B and ViT-L are of networks with random weights, which take as long as learned ones.
+Measures in processes with one thread each: the parts of `scaling_model`, in seconds of processor (but for
+writing), which others disturb less; then in turn, as often as --rounds says, all slices of a plan in one
+process, in two, and in one of Ray's; and the merge. The model predicts the same from the parts. Then it
+predicts what cannot be measured here: up to 10⁹ images and 1,000 workers. Times of ViT-B and ViT-L are of
+networks with random weights, which take as long as learned ones.
 
 --photos: what `layup learn` takes; without it, scikit-learn's digits. --small: less time, to see that it
 works: no ViT-L, small matrices. --page: write the tables into this page, between their marks. Give it an idle

@@ -49,13 +49,10 @@ def at_address(text: str, allowed: bool) -> str | FetchedImage:
     return FetchedImage(whole)
 
 
-def located(source: str | os.PathLike[str], allowed: bool) -> Path | FetchedImage:
+def located(source: str | os.PathLike[str], allowed: bool) -> str | FetchedImage:
     """The path that is meant, or what is at the address: of a local file that looks like one, the path."""
     text = os.fspath(source)
-    if not is_address(text) or _exists(text):
-        return Path(text)
-    found = at_address(text, allowed)
-    return Path(found) if isinstance(found, str) else found
+    return at_address(text, allowed) if is_address(text) and not _exists(text) else text
 
 
 def _exists(text: str) -> bool:

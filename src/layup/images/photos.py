@@ -87,11 +87,12 @@ def _expanded(source: str | os.PathLike[str], allow_addresses: bool) -> list[Pat
     place = located(source, allow_addresses)
     if isinstance(place, FetchedImage):
         return [FetchedImage(each) for each in expanded(place.address)]
+    path = Path(place)
     try:
-        there = place.exists()
+        there = path.exists()
     except OSError:  # a name that is too long, say: reading it will report it
         there = True
-    return [place] if there else [Path(each) for each in expanded(str(place))]
+    return [path] if there else [Path(each) for each in expanded(str(path))]
 
 
 def _labelled(listing: Listing) -> LabelledPhotos:
