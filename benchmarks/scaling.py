@@ -78,7 +78,8 @@ def measured_table(speeds: Speeds, passing: float, network: str) -> Table:
         ["add it to the sums, per d²", f"{speeds.adding * 1e9:.3f} ns"],
         ["solve, per d³", f"{speeds.solving * 1e9:.3f} ns"],
         ["write a shard, per MB", f"{speeds.storing * 1e9:.2f} ms"],
-        ["read, check and add a shard, per MB", f"{speeds.merging * 1e9:.2f} ms"],
+        ["read and add a shard, per MB", f"{speeds.merging * 1e9:.2f} ms"],
+        ["check a shard, per d³", f"{speeds.checking * 1e9:.3f} ns"],
         ["start a worker", f"{speeds.starting:.1f} s"],
     ]
     return Table.of(["what", "takes one processor"], rows)
@@ -91,6 +92,8 @@ def checked_table(found: Runs, job: Job, speeds: Speeds) -> Table:
     merge = predicted(job, 1, speeds, size)
     two = ratio(found.one, found.two)
     rows = [
+        ["one worker, seconds of processor", f"{found.processor[0]:.2f} s", f"{first:.2f} s"],
+        ["two workers, seconds of processor", f"{found.processor[1]:.2f} s", f"{2 * second:.2f} s"],
         ["one worker", shown(found.one), f"{first:.2f} s"],
         ["two workers", shown(found.two), f"{second:.2f} s"],
         ["one against two, best", f"{found.one.min() / found.two.min():.2f} ×", f"{first / second:.2f} ×"],

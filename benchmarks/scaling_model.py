@@ -5,7 +5,7 @@ Workers are processes with one thread and a processor of its own. Each computes 
     slice    s · (read + pass + a · d²) + w · bytes
     bytes    8 (d (d + 1) / 2 + C d) + 20 s + 4 d min(s, 1000)
     worker   start + ⌈slices / W⌉ · slice
-    merge    slices · m · bytes + 4 · b · d³             by one machine, after all workers
+    merge    slices · (m · bytes + c · d³) + 4 · b · d³  by one machine, after all workers
 
 d is k times the width of the network, C the number of classes; the constants are `Speeds`.
 """
@@ -32,7 +32,8 @@ class Speeds:
     """Seconds that things take one processor.
 
     reading: an image: open, decode, resize. adding: an image to the sums, per d². solving: once, per d³.
-    storing: a shard, per byte. merging: reading, checking and adding a shard, per byte. starting: a worker.
+    storing: a shard, per byte. merging: reading and adding a shard, per byte. checking: whether images can
+    have the sums of a shard, per d³. starting: a worker.
     """
 
     reading: float
@@ -40,6 +41,7 @@ class Speeds:
     solving: float
     storing: float
     merging: float
+    checking: float
     starting: float
 
 
@@ -106,7 +108,7 @@ def slice_size(images: int, workers: int) -> int:
 def predicted(job: Job, workers: int, speeds: Speeds, size: int | None = None) -> Times:
     """The time of a job; `size` is the number of photos per slice.
 
-    >>> job, speeds = Job(10**6, 1000, 768, 0.2), Speeds(0.01, 1e-10, 1e-10, 1e-9, 1e-9, 5)
+    >>> job, speeds = Job(10**6, 1000, 768, 0.2), Speeds(0.01, 1e-10, 1e-10, 1e-9, 1e-9, 0, 5)
     >>> [round(predicted(job, workers, speeds).total) for workers in (1, 10, 100)]
     [210064, 21012, 2110]
     """
@@ -121,7 +123,7 @@ def predicted(job: Job, workers: int, speeds: Speeds, size: int | None = None) -
         passing=photos * job.passing,
         adding=photos * speeds.adding * d**2,
         storing=turns * shard * speeds.storing,
-        merging=slices * shard * speeds.merging,
+        merging=slices * (shard * speeds.merging + speeds.checking * d**3),
         solving=SOLVES * speeds.solving * d**3,
     )
 

@@ -70,8 +70,8 @@ def solving(width: int) -> float:
     return best(solve, 2) / width**3
 
 
-def storing_and_merging(width: int) -> tuple[float, float]:
-    """Seconds to write a shard, and to read, check and add it, per byte."""
+def storing_merging_and_checking(width: int) -> tuple[float, float, float]:
+    """Seconds to write a shard, and to read and add it, per byte; and to check it, per d³."""
     sums = sums_of(width, BATCH)
     rows, _ = rows_and_labels(width, BATCH)
     classes = np.arange(BATCH, dtype=np.int32) % 10
@@ -82,9 +82,11 @@ def storing_and_merging(width: int) -> tuple[float, float]:
         storing = best(
             lambda: shard.write(path, Worker.plan, 0), clock=time.perf_counter
         )  # it waits for disks
-        merging = best(lambda: total.add(Shard.read(path, Worker.plan, 0).sums))
+        both = best(lambda: total.add(Shard.read(path, Worker.plan, 0).sums))
         size = path.stat().st_size
-    return storing / size, merging / size
+    state = sums.state()
+    checking = best(lambda: GramStatistics.from_state(*state))
+    return storing / size, (both - checking) / size, checking / width**3
 
 
 def passing_of(name: str) -> float:
@@ -103,5 +105,5 @@ def measured_speeds(pool: Pool, widths: Sequence[int]) -> tuple[Speeds, float]:
     for width in widths:
         add, solve = pool.measured(adding, width), pool.measured(solving, width)
         console.say(f"d = {width:,}: {add * 1e9:.3f} ns per d² and image, {solve * 1e9:.3f} ns per d³")
-    storing, merging = pool.measured(storing_and_merging, widths[-1])
-    return Speeds(reading, add, solve, storing, merging, pool.starting), passing
+    storing, merging, checking = pool.measured(storing_merging_and_checking, widths[-1])
+    return Speeds(reading, add, solve, storing, merging, checking, pool.starting), passing

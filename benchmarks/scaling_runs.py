@@ -38,9 +38,11 @@ def ready() -> None:
     time.sleep(0.5)  # or one process would be ready for both
 
 
-def work(number: int) -> None:
-    """Compute a slice."""
+def work(number: int) -> float:
+    """Compute a slice: the seconds of processor that it took."""
+    began = time.process_time()
     compute(Worker.plan, number, lambda: Worker.model)
+    return time.process_time() - began
 
 
 def best(run: Callable[[], object], times: int = 3, clock: Callable[[], float] = time.process_time) -> float:
@@ -70,15 +72,15 @@ class Pool:
         for future in [self.processes.submit(ready) for _ in range(workers)]:
             future.result()
         self.starting = time.perf_counter() - began - 0.5
+        self.processor: list[float] = []
+        """Of each run, the seconds of processor that all slices took together."""
 
     def run(self) -> list[float]:
         """Compute all slices; when each was done, in seconds."""
         began = time.perf_counter()
         futures = [self.processes.submit(work, number) for number in range(len(self.plan.slices))]
-        ends = []
-        for future in as_completed(futures):
-            future.result()
-            ends.append(time.perf_counter() - began)
+        ends = [time.perf_counter() - began for _ in as_completed(futures)]
+        self.processor.append(sum(future.result() for future in futures))
         return ends
 
     def measured(self, run: Callable[..., Any], *arguments: Any) -> Any:
@@ -112,8 +114,8 @@ class Runs:
     """What was measured of a plan.
 
     one, two: seconds of every round with one process and with two, without their start. loop, ray: seconds
-    of all slices but the first, of one process and of Ray's, of every round. merging: of the merge. bytes: of
-    lists and shards.
+    of all slices but the first, of one process and of Ray's, of every round. processor: of all slices, with
+    one process and with two. merging: of the merge. bytes: of lists and shards.
     """
 
     plan: Plan
@@ -121,6 +123,7 @@ class Runs:
     two: Any
     loop: Any
     ray: Any
+    processor: tuple[float, float]
     merging: float
     bytes: int
 
@@ -148,6 +151,7 @@ def runs(plan: Plan, one: Pool, rounds: int, with_ray: bool) -> Runs:
         np.array([each[-1] for each in ends["two"]]),
         np.array([each[-1] - each[0] for each in ends["one"]]),
         np.array([each[-1] - each[0] for each in ends["ray"]]),
+        (min(one.processor), min(two.processor)),
         merging,
         moved,
     )

@@ -25,7 +25,9 @@ from layup.images import labelled_photos
 from layup.sharding import Plan, compute
 from photos import write_photos
 
-SPEEDS = Speeds(reading=0.01, adding=1e-10, solving=1e-10, storing=1e-9, merging=2e-9, starting=5.0)
+SPEEDS = Speeds(
+    reading=0.01, adding=1e-10, solving=1e-10, storing=1e-9, merging=2e-9, checking=3e-11, starting=5.0
+)
 JOB = Job(images=10**6, classes=1000, width=768, passing=0.2)
 IMAGES, WORKERS = st.integers(1, 10**9), st.integers(1, 5000)
 
@@ -40,7 +42,7 @@ def simulated(job: Job, workers: int, speeds: Speeds, size: int) -> float:
         shard = job.shard_bytes(min(size, job.images))
         spent = photos * (speeds.reading + job.passing + speeds.adding * job.width**2)
         free[free.argmin()] += spent + shard * speeds.storing
-        merging += shard * speeds.merging
+        merging += shard * speeds.merging + speeds.checking * job.width**3
     return float(free.max()) + merging + SOLVES * speeds.solving * job.width**3
 
 
@@ -59,7 +61,15 @@ def test_the_model_is_what_happens_slice_by_slice(images, workers, size):
 def test_one_worker_with_one_slice_is_the_sum_of_the_parts():
     times = predicted(replace(JOB, images=1000), 1, SPEEDS)
     bytes = 8 * (768 * 769 / 2 + 1000 * 768) + 20 * 1000 + 4 * 768 * 1000
-    expected = [5, 10, 200, 1000 * 768**2 * 1e-10, bytes * 1e-9, bytes * 2e-9, 4 * 768**3 * 1e-10]
+    expected = [
+        5,
+        10,
+        200,
+        1000 * 768**2 * 1e-10,
+        bytes * 1e-9,
+        bytes * 2e-9 + 768**3 * 3e-11,
+        4 * 768**3 * 1e-10,
+    ]
     assert list(asdict(times).values()) == pytest.approx(expected)
     assert times.total == pytest.approx(sum(expected))
     assert times.longest == "passing"
