@@ -15,7 +15,7 @@ setup: .venv/ready
 
 .venv/ready: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[hf,onnx,heic,parquet,ray,serve,dev]'
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[hf,onnx,heic,parquet,ray,remote,serve,dev]'
 	touch $@
 
 demo: setup

@@ -17,7 +17,6 @@ A network's passes are counted per training image: forward ones to read it, and 
 from __future__ import annotations
 
 import argparse
-import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -31,6 +30,7 @@ import torch
 
 from benchmarks.cells import Cell, Cells
 from benchmarks.choices import HERE, unpack
+from benchmarks.marks import filled
 from layup import storage
 from layup.backbones import Backbone
 from layup.benchmark import NO_ADAPTER, Experiment, Record, RunSpec, run
@@ -335,17 +335,6 @@ def draw(path: Path, lines: Sequence[Line], network: str) -> None:
     figure.savefig(path)
 
 
-def filled(page: str, network: str, table: str) -> str:
-    """The page with the table of a network between its marks.
-
-    >>> filled("<!-- methods, bundled -->\\nold\\n<!-- end -->", "bundled", "new")
-    '<!-- methods, bundled -->\\nnew\\n<!-- end -->'
-    """
-    begin, end = f"<!-- methods, {network} -->", "<!-- end -->"
-    marked = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}", flags=re.DOTALL)
-    return marked.sub(lambda _: f"{begin}\n{table}\n{end}", page)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
@@ -368,7 +357,8 @@ def main() -> None:
         table = to_markdown(Table.of(columns, [each.cells for each in lines]))
         print(table)
         if chosen.page:
-            storage.write_text(chosen.page, filled(chosen.page.read_text("utf-8"), network, table))
+            page = chosen.page.read_text("utf-8")
+            storage.write_text(chosen.page, filled(page, f"methods, {network}", table))
         if chosen.save and chosen.costs:
             draw(chosen.save.with_stem(f"{chosen.save.stem}-{network.lower()}"), lines, network)
 

@@ -243,6 +243,14 @@ def test_a_process_goes_on_predicting(here, process):
     assert process.stderr.read() == b""
 
 
+def test_a_line_may_be_an_address_if_that_is_allowed(here, layup, monkeypatch):
+    path = sorted(Path("test").rglob("*.png"))[0].absolute()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(f"file://{path}\n".encode())))
+    told = json.loads(layup("predict", "m.layup", "-", "--allow-addresses").out)
+    (expected,) = expected_of([path])
+    assert told["label"] == expected["label"]
+
+
 @pytest.mark.slow
 def test_who_reads_may_leave(here):
     """With an interpreter of its own: what cannot be written is also noticed when that ends."""

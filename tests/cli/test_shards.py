@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -144,3 +145,50 @@ def test_bad_photos_are_remarked(photos, ok):
     told = ok("learn", "--shard", "plan", 0)
     assert "bad.jpg" in told.err
     assert "bad.jpg" in ok("merge", "plan", "--to", "m.layup").err
+
+
+def test_an_archive_can_be_planned(photos, ok):
+    with tarfile.open("photos.tar", "w") as tar:
+        tar.add("photos", "photos")
+    ok("shards", "photos.tar", "--to", "plan", "--size", 9, "--backbone", "vit-nano")
+    for number in range(2):
+        ok("learn", "--shard", "plan", number)
+    ok("merge", "plan", "--to", "m.layup")
+    ok("learn", "photos", "--to", "one.layup", "--backbone", "vit-nano")
+    assert hash_of(ok, "m.layup") == hash_of(ok, "one.layup")
+
+
+def test_addresses_are_allowed_by_each_command(photos, ok, refused):
+    paths = sorted(Path("photos").rglob("*.png"))
+    lines = [f"file://{path.absolute()},{path.parent.name}" for path in paths]
+    Path("list.csv").write_text("\n".join(["path,label", *lines]))
+    first = lines[0].partition(",")[0]
+    plan = ("shards", "list.csv", "--to", "plan", "--backbone", "vit-nano")
+    refused(*plan, says=["line 2", "is an address. Nothing is fetched", "The option is --allow-addresses."])
+    ok(*plan, "--allow-addresses")
+    ok("learn", "--shard", "plan", 0)  # a file's address is its path
+    ok("merge", "plan", "--to", "m.layup")
+    learn = ("learn", "list.csv", "--to", "one.layup", "--backbone", "vit-nano")
+    refused(*learn, says=["The option is --allow-addresses."])
+    refused(*learn, "--ray", "--allow-addresses", says=["With --ray, no photos are fetched"])
+    ok(*learn, "--allow-addresses")
+    assert hash_of(ok, "m.layup") == hash_of(ok, "one.layup")
+    refused("predict", "m.layup", first, says=["The option is --allow-addresses."])
+    assert paths[0].parent.name in ok("predict", "m.layup", first, "--allow-addresses").out
+    refused("evaluate", "m.layup", "list.csv", says=["The option is --allow-addresses."])
+    ok("evaluate", "m.layup", "list.csv", "--allow-addresses")
+
+
+def test_a_slice_of_addresses_is_fetched_if_that_is_allowed(photos, ok, refused):
+    store = pytest.importorskip("fsspec", reason="fsspec is not installed").filesystem("memory")
+    for path in Path("photos").rglob("*.png"):
+        store.pipe_file(f"memory://{path}", path.read_bytes())
+    rows = [f"memory://{path},{path.parent.name}" for path in sorted(Path("photos").rglob("*.png"))]
+    Path("list.csv").write_text("\n".join(["path,label", *rows]))
+    ok("shards", "list.csv", "--to", "plan", "--backbone", "vit-nano", "--allow-addresses")
+    refused("learn", "--shard", "plan", 0, says=["slice-00000.csv", "The option is --allow-addresses."])
+    assert "16 photos" in ok("learn", "--shard", "plan", 0, "--allow-addresses").out
+    ok("merge", "plan", "--to", "m.layup")
+    ok("learn", "photos", "--to", "one.layup", "--backbone", "vit-nano")
+    assert hash_of(ok, "m.layup") == hash_of(ok, "one.layup")
+    store.store.clear()

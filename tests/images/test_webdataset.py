@@ -82,8 +82,8 @@ def test_a_photo_whose_label_cannot_be_read_is_not_without_one(tmp_path):
         link.type, link.linkname = tarfile.SYMTYPE, "1.cls"
         tar.addfile(link)
     found = labelled_photos(tmp_path / "s.tar")
-    assert names(found.images) == ["1.jpg", "2.jpg"]
-    with pytest.raises(BadImageError, match="the file with its label cannot be read"):
+    assert names(found.images) == ["1.jpg", "2.cls"]
+    with pytest.raises(BadImageError, match=r"2.cls': it should have the label of '2.jpg', and cannot be"):
         image_digest(found.images[1])
 
 

@@ -20,6 +20,7 @@ from layup.cli.files import (
 )
 from layup.cli.options import (
     Address,
+    AllowAddresses,
     AllowBackbone,
     AsJson,
     Model,
@@ -56,6 +57,7 @@ def evaluate(
     address: Address = None,
     weights: Weights = None,
     allow_backbone: AllowBackbone = False,
+    allow_addresses: AllowAddresses = False,
     strict: Strict = False,
     no_cache: NoCache = False,
     workers: Workers = None,
@@ -69,7 +71,7 @@ def evaluate(
     """
     require_model_first("evaluate", model, photos)
     require_model(model)
-    paths, labels = labelled(photos)
+    paths, labels = labelled(photos, allow_addresses)
     from layup.benchmark import Evaluation, mistakes_csv, plots
 
     files = findings.outputs(model, picture, wrong)
@@ -77,7 +79,7 @@ def evaluate(
     loading = {"weights": weights, "allow_backbone": allow_backbone, **reading}
     loaded = loaded_model(model, weights, allow_backbone, **reading)
     tested = findings.chosen(loaded, paths, labels, unseen)
-    seen = predicted(loaded, model, tested.photos, cluster_of(ray, address), loading)
+    seen = predicted(loaded, model, tested.photos, cluster_of(ray, address, allow_addresses), loading)
     require_usable(seen, tested.photos, strict)
     found = Evaluation(tested.photos, tested.labels, seen)
     plots.confusion_matrix(files.picture, *found.confusion)

@@ -58,23 +58,23 @@ def predicted(
     return spread_predictions(path, photos, cluster, **loading)
 
 
-def labelled(photos: Path) -> tuple[Sequence[ImageSource], list[str]]:
+def labelled(photos: Path, allow_addresses: bool = False) -> tuple[Sequence[ImageSource], list[str]]:
     """Photos and their labels; what is odd about them is remarked."""
     from layup.images import labelled_photos
 
-    found = labelled_photos(photos)
+    found = labelled_photos(photos, allow_addresses=allow_addresses)
     console.remarks(found.remarks)
     return found.images, found.labels
 
 
-def streamed(photos: Path) -> tuple[Iterator[tuple[ImageSource, str]], list[str]]:
+def streamed(photos: Path, allow_addresses: bool) -> tuple[Iterator[tuple[ImageSource, str]], list[str]]:
     """Photos and their labels one after another, and a list to which remarks about them will be added.
 
     What is wrong with the first ones is said now.
     """
     from layup.images import labelled_parts
 
-    parts = labelled_parts(photos)
+    parts = labelled_parts(photos, allow_addresses=allow_addresses)
     first = next(parts)
     remarks: list[str] = []
 

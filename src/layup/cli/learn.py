@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,6 +16,7 @@ from layup.cli.options import (
     MACHINES,
     TUNING,
     Address,
+    AllowAddresses,
     AllowBackbone,
     Anonymous,
     Backbone,
@@ -69,6 +70,7 @@ def learn(
     backbone: Backbone = None,
     weights: Weights = None,
     allow_backbone: AllowBackbone = False,
+    allow_addresses: AllowAddresses = False,
     input_size: InputSize = None,
     k: K = None,
     lam: Lam = None,
@@ -118,13 +120,13 @@ def learn(
     takes minutes to hours. If it is interrupted, give the same command again to
     continue.
     """
-    cluster = cluster_of(ray, address)
+    cluster = cluster_of(ray, address, allow_addresses)
     if (shard is not None or cluster is not None) and (again or relabel or strict or per_class):
         raise InputError("With --shard and --ray, leave out --again, --relabel, --strict and --per-class.")
-    reading = {"cache": not no_cache, "workers": workers}
+    reading: dict[str, Any] = {"cache": not no_cache, "workers": workers}
     loading = {"weights": weights, "allow_backbone": allow_backbone}
     if shard is not None:
-        learn_shard(*shard, loading | reading)
+        learn_shard(*shard, allow_addresses, **loading, **reading)
         return
     if photos is None or to is None:
         raise InputError("Give the folder of photos, and with --to the model: layup learn PHOTOS --to MODEL.")
@@ -136,7 +138,7 @@ def learn(
     if cluster is not None:
         learn_on_ray(photos, to, wanted, loading, cluster, slice_size)
         return
-    paths, labels = labelled(photos)
+    paths, labels = labelled(photos, allow_addresses)
     with held(to):
         checkpoint = to.with_name(f"{to.name}.adapting")
         model = wanted.opened(to, weights, allow_backbone)
@@ -153,14 +155,15 @@ def learn(
         storage.delete(checkpoint)  # only now, when the model is saved
     reports.batch(done, model, paths)
     reports.saved(to, model)
+    _show_session(model, tuned_before, to.with_name(f"{to.stem}-adaptation.png"))
+
+
+def _show_session(model: ImageModel, tuned_before: bool, picture: Path) -> None:
+    """Draw how the first session went, if there was one now, and say what it did."""
     if model.trial is not None:
         console.say(str(model.trial))
-    if model.network.adapted and not tuned_before:
-        _show_adaptation(model, to.with_name(f"{to.stem}-adaptation.png"))
-
-
-def _show_adaptation(model: ImageModel, picture: Path) -> None:
-    """Draw how the first session went, and say what it did."""
+    if tuned_before or not model.network.adapted:
+        return
     from layup.benchmark import plots
 
     about, _ = model.network.state()

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from layup.model import ImageModel
 
 
-def predict_lines(model: ImageModel, details: console.PredictionDetails) -> None:
+def predict_lines(model: ImageModel, details: console.PredictionDetails, allow_addresses: bool) -> None:
     """Read standard input to its end. Who reads what is printed may leave at any time."""
     found = model.predictions([])  # loads the network: an error of its own is not one of the first line
     if details.coverage is not None:
@@ -21,20 +21,22 @@ def predict_lines(model: ImageModel, details: console.PredictionDetails) -> None
     try:
         for line in sys.stdin.buffer:
             if line.strip():
-                console.print_json(_predicted(model, os.fsdecode(line.rstrip(b"\r\n")), details), indent=None)
+                path = os.fsdecode(line.rstrip(b"\r\n"))
+                console.print_json(_predicted(model, path, details, allow_addresses), indent=None)
                 sys.stdout.flush()
     except BrokenPipeError:
         # What is left in the buffer would fail again when Python ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _predicted(model: ImageModel, path: str, details: console.PredictionDetails) -> dict[str, Any]:
+def _predicted(
+    model: ImageModel, path: str, details: console.PredictionDetails, allow_addresses: bool
+) -> dict[str, Any]:
     """The prediction for a photo, or why there is none."""
-    from layup.images import require_local
+    from layup.images import located
 
     try:
-        require_local(path)
-        found = model.predictions([path])
+        found = model.predictions([located(path, allow_addresses)])
     except LayupError as error:
         return {"path": path, "error": str(error)}
     if found.bad:

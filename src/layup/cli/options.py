@@ -43,10 +43,12 @@ def number_or_rule(text: str | None) -> float | str | None:
         return text
 
 
-def cluster_of(ray: bool, address: str | None) -> Cluster | None:
+def cluster_of(ray: bool, address: str | None, allow_addresses: bool = False) -> Cluster | None:
     """The cluster that is asked for, if one is."""
     if not ray and address is None:
         return None
+    if allow_addresses:
+        raise InputError("With --ray, no photos are fetched: leave --allow-addresses out.")
     from layup.cluster import Cluster
 
     return Cluster(address)
@@ -67,6 +69,14 @@ AllowBackbone = Annotated[
         "--allow-backbone",
         help="Allow loading the network from where the model file says: a path, or a new download.",
         rich_help_panel=NETWORK,
+    ),
+]
+AllowAddresses = Annotated[
+    bool,
+    typer.Option(
+        "--allow-addresses",
+        help="Fetch photos from addresses (https, http, s3, gs, file), wherever lists say: "
+        "pip install 'layup-cl\\[remote]'.",
     ),
 ]
 Workers = Annotated[

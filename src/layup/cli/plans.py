@@ -24,11 +24,11 @@ SIZE = 1000
 """Photos per slice, where Ray takes them one after another."""
 
 
-def learn_shard(folder: Path, number: int, loading: dict[str, Any]) -> None:
+def learn_shard(folder: Path, number: int, allow_addresses: bool, **loading: Any) -> None:
     """Compute a slice of a plan; `loading` are options of `layup.load`."""
     from layup.sharding import Plan, Shard, work
 
-    plan = Plan.read(folder)
+    plan = Plan.read(folder, allow_addresses=allow_addresses)
     path, shard = work(plan, number, lambda: plan.start(**loading))
     if not isinstance(shard, Shard):
         console.say(f"Slice {number}: counted what {len(shard.lams)} values of λ predict right: {path}")

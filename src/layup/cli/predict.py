@@ -19,6 +19,7 @@ from layup.cli.files import (
 from layup.cli.lines import predict_lines
 from layup.cli.options import (
     Address,
+    AllowAddresses,
     AllowBackbone,
     AsJson,
     Model,
@@ -67,6 +68,7 @@ def predict(
     address: Address = None,
     weights: Weights = None,
     allow_backbone: AllowBackbone = False,
+    allow_addresses: AllowAddresses = False,
     strict: Strict = False,
     no_cache: NoCache = False,
     workers: Workers = None,
@@ -92,7 +94,7 @@ def predict(
     if scores and not (as_json or as_csv or STANDARD_INPUT in images):
         raise InputError("The scores of all classes do not fit into a table. Give --csv or --json as well.")
     require_model(model)
-    cluster = cluster_of(ray, address)
+    cluster = cluster_of(ray, address, allow_addresses)
     details = console.PredictionDetails(scores, coverage)
     if STANDARD_INPUT in images:
         if len(images) > 1 or as_csv or strict or cluster:
@@ -102,11 +104,12 @@ def predict(
         predict_lines(
             loaded_model(model, weights, allow_backbone, cache=not no_cache, workers=0, progress=False),
             details,
+            allow_addresses,
         )
         return
     from layup.images import unlabelled_photos
 
-    photos = [photo for each in images for photo in unlabelled_photos(each)]
+    photos = [photo for each in images for photo in unlabelled_photos(each, allow_addresses=allow_addresses)]
     reading = {"cache": not no_cache, "workers": workers}
     loading = {"weights": weights, "allow_backbone": allow_backbone, **reading}
     loaded = loaded_model(model, weights, allow_backbone, **reading)

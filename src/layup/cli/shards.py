@@ -12,6 +12,7 @@ from layup.cli.app import app
 from layup.cli.files import streamed
 from layup.cli.networks import Wanted
 from layup.cli.options import (
+    AllowAddresses,
     Anonymous,
     Backbone,
     Balance,
@@ -32,6 +33,7 @@ def shards(
     photos: Photos,
     to: Annotated[Path, typer.Option(help="Folder for the plan.")],
     size: Annotated[int, typer.Option(help="Photos per slice.", min=1)] = 10_000,
+    allow_addresses: AllowAddresses = False,
     anonymous: Anonymous = False,
     backbone: Backbone = None,
     weights: Weights = None,
@@ -49,11 +51,12 @@ def shards(
     layup merge plan/ --to m.layup           the model of all of them
 
     All machines must see the folder of the plan, and the photos under the same
-    paths. The merged model is the one that `layup learn photos/` gives on one
-    machine, with the same state hash.
+    paths (or addresses, if each is given --allow-addresses). The merged model is
+    the one that `layup learn photos/` gives on one machine, with the same state
+    hash.
     """
     ridge = given({"lam": number_or_rule(lam), "balance": balance})
-    pairs, remarks = streamed(photos)
+    pairs, remarks = streamed(photos, allow_addresses)
     from layup.sharding import Plan
 
     model = Wanted(backbone, input_size, engine, k, anonymous=anonymous, ridge=ridge).new(weights)

@@ -1,4 +1,4 @@
-from .addresses import require_local as require_local
+from .addresses import located as located
 from .archives import ArchiveMember as ArchiveMember
 from .decode import (
     ImageSource as ImageSource,

@@ -2,15 +2,17 @@
 
 Listing an archive gives the place of each member in it. So any process can read a member without listing the
 archive again, and the order does not matter. A tar that is compressed as a whole has no such places: it is
-decompressed once, into a nameless temporary file.
+decompressed once, into a nameless temporary file; and a tar at an address is fetched into one.
 """
 
 from __future__ import annotations
 
 import bz2
 import gzip
+import hashlib
 import lzma
 import os
+import re
 import stat
 import struct
 import tarfile
@@ -19,6 +21,7 @@ import zipfile
 import zlib
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
@@ -28,14 +31,11 @@ from weakref import finalize
 from layup.errors import BadImageError, InputError
 from layup.formats import printable, size_of
 from layup.images.decode import StoredImage, described
+from layup.images.fetched import LARGEST, FetchError, failed, fetch
 from layup.images.folders import is_clutter
 
 ENDINGS = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
 """How the names of archives end (lower case)."""
-
-LARGEST = 400_000_000
-"""Bytes that a member may have. An image has at most 89 million pixels, so that no real one needs more, but a
-small file can unpack to anything."""
 
 MOST_TIMES = 50
 """A compressed tar may unpack to so many times its size, and a little more: photos hardly shrink at all."""
@@ -44,7 +44,16 @@ OPEN_AT_ONCE = 16
 """How many archives a process keeps open."""
 
 UNPACKED_AT_ONCE = 4
-"""How many compressed tars a process keeps decompressed."""
+"""How many compressed tars a process keeps decompressed, and how many tars that it has fetched."""
+
+LISTED_AT_ONCE = 2
+"""How many archives a process knows the members of: slices of a plan name them one after another."""
+
+LARGEST_FETCHED = 20_000_000_000
+"""Bytes that a tar at an address may have."""
+
+FETCHED_WITHIN = 3600
+"""Seconds that it may take."""
 
 CHUNK = 1 << 20
 LARGEST_HEADER = 1 << 20
@@ -59,6 +68,8 @@ COMPRESSIONS: dict[bytes, Callable[[IO[bytes]], Any]] = {
 ENCRYPTED = 0x2041
 """Bits of a zip's member that is encrypted, or whose names are."""
 
+CHANGED = "the archive has changed since it was listed"
+IN_TAR = re.compile(r"(.*?\.tar)(?:/|$)(.*)", re.IGNORECASE | re.DOTALL)
 LINK = "it is a link, not a file"
 DEVICE = "it is a device or a pipe, not a file"
 
@@ -78,11 +89,15 @@ class _RefusedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """An archive as it was when it was listed."""
+    """An archive as it was when it was listed.
+
+    version: when its file was changed, in nanoseconds; or, if it was fetched, a hash of its contents.
+    """
 
     path: str
     size: int
-    modified: int  # in nanoseconds
+    version: int
+    fetched: bool = False
 
     @classmethod
     def at(cls, path: Path) -> Archive:
@@ -111,7 +126,7 @@ class ArchiveMember(StoredImage):
             return self._read()
         except (OSError, OverflowError, EOFError, lzma.LZMAError, zlib.error) as error:
             raise self._bad(f"it cannot be read ({error})") from error
-        except _RefusedError as error:
+        except (_RefusedError, FetchError) as error:
             raise self._bad(str(error)) from error
 
     def location(self) -> tuple[str, str]:
@@ -200,8 +215,21 @@ class _Open:
         finalize(self, os.close, descriptor)
 
 
+class _Fetched(_Open):
+    """What was fetched from an address, in a file without a name that disappears with this process."""
+
+    def __init__(self, descriptor: int, archive: Archive) -> None:
+        super().__init__(descriptor)
+        self.archive = archive
+
+
 def _unchanged(archive: Archive) -> _Open:
     """The open archive, if it is still the one that was listed."""
+    if archive.fetched:
+        found = _fetched(archive.path)
+        if found.archive != archive:
+            raise _RefusedError(CHANGED)
+        return found
     file = _opened(archive)
     _require_listed(archive, file.descriptor)
     return file
@@ -209,13 +237,32 @@ def _unchanged(archive: Archive) -> _Open:
 
 def _require_listed(archive: Archive, descriptor: int) -> None:
     status = os.fstat(descriptor)
-    if (status.st_size, status.st_mtime_ns) != (archive.size, archive.modified):
-        raise _RefusedError("the archive has changed since it was listed")
+    if (status.st_size, status.st_mtime_ns) != (archive.size, archive.version):
+        raise _RefusedError(CHANGED)
 
 
 @lru_cache(OPEN_AT_ONCE)
 def _opened(archive: Archive) -> _Open:
     return _Open(os.open(archive.path, os.O_RDONLY))
+
+
+@lru_cache(UNPACKED_AT_ONCE)
+def _fetched(address: str) -> _Fetched:
+    """What is at an address."""
+    size, digest = 0, hashlib.blake2b(digest_size=8)
+    with tempfile.TemporaryFile() as target:
+        try:
+            for chunk in fetch(address, LARGEST_FETCHED, FETCHED_WITHIN):
+                target.write(chunk)
+                digest.update(chunk)
+                size += len(chunk)
+        except FetchError:
+            raise
+        except Exception as error:  # of any of fsspec's packages
+            raise failed(error) from error
+        target.flush()
+        version = int.from_bytes(digest.digest())
+        return _Fetched(os.dup(target.fileno()), Archive(address, size, version, fetched=True))
 
 
 @lru_cache(UNPACKED_AT_ONCE)
@@ -226,7 +273,7 @@ def _decompressed(archive: Archive) -> _Open:
         _require_listed(archive, packed.fileno())
         opener = _compression(packed)
         if opener is None:
-            raise _RefusedError("the archive has changed since it was listed")
+            raise _RefusedError(CHANGED)
         source = opener(packed)
         while chunk := source.read(CHUNK):
             if target.tell() + len(chunk) > most:
@@ -280,6 +327,16 @@ class Listing:
         )
 
 
+def split_address(address: str) -> tuple[str, str] | None:
+    """The tar that an address leads to or into, and the rest of it; None if there is none.
+
+    >>> split_address("s3://bucket/0.tar/1.jpg"), split_address("s3://bucket/0.tar"), split_address("s3://b/1.jpg")
+    (('s3://bucket/0.tar', '1.jpg'), ('s3://bucket/0.tar', ''), None)
+    """
+    found = IN_TAR.match(address)
+    return None if found is None else (found[1], found[2])
+
+
 def split_at_archive(path: Path) -> tuple[Path, str] | None:
     """The archive that a path leads to or into, and the rest of the path; None if there is none.
 
@@ -297,31 +354,52 @@ def list_archive(path: Path) -> Listing:
 
     Costs one pass over its headers; one decompression, if it is a compressed tar.
     """
+    with _readable(path):
+        return _listing(Archive.at(path))
+
+
+def list_fetched(address: str) -> Listing:
+    """The same of a tar at an address, which is fetched into a temporary file."""
+    try:
+        archive = _fetched(address).archive
+    except FetchError as error:
+        raise InputError(f"The archive {address!r} cannot be read: {error}.") from error
+    with _readable(address):
+        return _listing(archive)
+
+
+@lru_cache(LISTED_AT_ONCE)
+def _listing(archive: Archive) -> Listing:
     members: dict[str, ArchiveMember] = {}
     folders = []
-    for name, found in _listed(path):
+    for name, found in _listed(archive):
         if found is None:
             folders.append(name)
         else:
             members.pop(name, None)
             members[name] = found
-    return Listing(str(path), "", list(members.values()), folders)
+    return Listing(archive.path, "", list(members.values()), folders)
 
 
-def _listed(path: Path) -> Iterator[tuple[str, ArchiveMember | None]]:
+def _listed(archive: Archive) -> Iterator[tuple[str, ArchiveMember | None]]:
     """The name of every visible file or folder, and the file."""
+    of_kind = _zip_members if archive.path.lower().endswith(".zip") else _tar_members
+    for name, found in of_kind(archive):
+        parts = [part for part in name.split("/") if part not in ("", ".", "..")]
+        if not parts or any(map(is_clutter, parts)):
+            continue
+        clean = "/".join(parts)
+        if found is not None and ".." in name.split("/"):
+            yield clean, Unusable(archive, clean, "its name leads out of the archive")
+        else:
+            yield clean, None if found is None else found(clean)
+
+
+@contextmanager
+def _readable(path: Path | str) -> Iterator[None]:
+    """What goes wrong in the block is that an archive cannot be read."""
     try:
-        archive = Archive.at(path)
-        of_kind = _zip_members if path.name.lower().endswith(".zip") else _tar_members
-        for name, found in of_kind(archive):
-            parts = [part for part in name.split("/") if part not in ("", ".", "..")]
-            if not parts or any(map(is_clutter, parts)):
-                continue
-            clean = "/".join(parts)
-            if found is not None and ".." in name.split("/"):
-                yield clean, Unusable(archive, clean, "its name leads out of the archive")
-            else:
-                yield clean, None if found is None else found(clean)
+        yield
     except OSError as error:
         raise _unreadable(path, error.strerror or str(error)) from error
     except MemoryError:
@@ -330,7 +408,7 @@ def _listed(path: Path) -> Iterator[tuple[str, ArchiveMember | None]]:
         raise _unreadable(path, str(error) or type(error).__name__) from error
 
 
-def _unreadable(path: Path, reason: str) -> InputError:
+def _unreadable(path: Path | str, reason: str) -> InputError:
     return InputError(
         f"The archive {str(path)!r} cannot be read: {printable(reason).rstrip('.')}. "
         "Make it again as a zip or a plain tar, or unpack it and give the folder."
@@ -364,8 +442,7 @@ def _zip_member(archive: Archive, info: zipfile.ZipInfo, name: str) -> ArchiveMe
 
 
 def _tar_members(archive: Archive) -> Iterator[tuple[str, Found]]:
-    with Path(archive.path).open("rb") as opened:
-        compressed = _compression(opened) is not None
+    compressed = not archive.fetched and _is_compressed(archive)
     file = _Headers(_decompressed(archive) if compressed else _unchanged(archive))
     end = -1
     with tarfile.open(fileobj=file, mode="r:", encoding="utf-8") as tar:  # type: ignore[call-overload]
@@ -378,6 +455,11 @@ def _tar_members(archive: Archive) -> Iterator[tuple[str, Found]]:
         file.seek(tar.offset)
         if file.read(tarfile.BLOCKSIZE).strip(b"\0"):
             raise _RefusedError(f"it is damaged {size_of(tar.offset)} after its beginning")
+
+
+def _is_compressed(archive: Archive) -> bool:
+    with Path(archive.path).open("rb") as opened:
+        return _compression(opened) is not None
 
 
 def _tar_member(archive: Archive, info: tarfile.TarInfo, compressed: bool, name: str) -> ArchiveMember:

@@ -15,8 +15,12 @@ from typing import NoReturn
 from layup.errors import InputError
 from layup.formats import brief, has_controls
 from layup.images import parquet
-from layup.images.addresses import is_address
+from layup.images.addresses import at_address, is_address
+from layup.images.archives import ArchiveMember
+from layup.images.decode import described
+from layup.images.fetched import FetchedImage
 from layup.images.labelled import LabelledPhotos, label_from
+from layup.images.members import Place, with_members
 
 ENDINGS = (".csv", ".tsv", ".jsonl", ".ndjson", parquet.ENDING)
 """How the names of manifests end (lower case)."""
@@ -45,19 +49,22 @@ def is_manifest(path: Path) -> bool:
     return path.name.lower().endswith(ENDINGS)
 
 
-def manifest_parts(path: Path, label: str | None = None) -> Iterator[LabelledPhotos]:
+def manifest_parts(
+    path: Path, label: str | None = None, *, allow_addresses: bool = False
+) -> Iterator[LabelledPhotos]:
     """The photos that a manifest lists, and the label of each, in parts: only one of them is held.
 
     label: the name of the column of labels, if it has an unusual one. Relative paths begin at the manifest.
-    Nothing is opened. A million lines take a few seconds.
+    Only archives that paths lead into are opened. A million lines take a few seconds.
     """
     checked: dict[str, str] = {}  # a million labels, but few different ones
-    entries = _entries(path, label, labelled=True)
+    entries = _entries(path, label, True, allow_addresses)
     while part := list(islice(entries, PART)):
         for line, _, text in part:
             if text not in checked:
                 checked[text] = _checked(path, line, text)
-        yield LabelledPhotos([file for _, file, _ in part], [checked[text] for _, _, text in part])
+        places = with_members([file for _, file, _ in part])
+        yield LabelledPhotos(places, [checked[text] for _, _, text in part])
 
 
 def _checked(path: Path, line: int, label: str) -> str:
@@ -68,15 +75,15 @@ def _checked(path: Path, line: int, label: str) -> str:
     return label_from(label)
 
 
-def manifest_photos(path: Path) -> list[str]:
+def manifest_photos(path: Path, *, allow_addresses: bool = False) -> list[Place]:
     """The photos that a manifest lists, with or without labels."""
-    return [file for _, file, _ in _entries(path, None, labelled=False)]
+    return with_members([file for _, file, _ in _entries(path, None, False, allow_addresses)])
 
 
 def manifest_text(
     images: Sequence[object], labels: Sequence[str], more: Mapping[str, Sequence[object]] | None = None
 ) -> str:
-    """The lines of a manifest (CSV) of photos that are files: what `manifest_parts` reads.
+    """The lines of a manifest (CSV) of photos in files, in archives or at addresses, for `manifest_parts`.
 
     more: further columns, which are for people. Paths are absolute, so that the list may be anywhere.
 
@@ -94,16 +101,22 @@ def manifest_text(
 
 
 def _listable(image: object) -> str:
-    """The path of a file as a list can have it; it has no way to write names with odd characters."""
-    if not isinstance(image, str | os.PathLike):
-        raise InputError(f"{str(image)!r} cannot be listed: it is not a file of its own. Unpack the archive.")
-    path = os.fspath(image)
-    if isinstance(path, bytes) or has_controls(path) or path != path.strip():
+    """A photo as a list can have it, which has no way to write names with odd characters."""
+    member = isinstance(image, ArchiveMember)
+    if not member and not isinstance(image, str | os.PathLike | FetchedImage):
+        raise InputError(f"{described(image)} cannot be listed: it is not in a file. Save it.")
+    path = os.fspath(image) if isinstance(image, str | os.PathLike) else str(image)
+    odd = isinstance(path, bytes) or has_controls(path) or path != path.strip()
+    if odd or (member and "\\" in path):
         raise InputError(f"{brief(repr(path))} cannot be listed: its name has odd characters. Rename it.")
+    if isinstance(image, FetchedImage) or (isinstance(image, ArchiveMember) and image.archive.fetched):
+        return path
     return os.path.abspath(path)  # noqa: PTH100 (a million of them)
 
 
-def _entries(path: Path, label: str | None, labelled: bool) -> Iterator[tuple[int, str, str]]:
+def _entries(
+    path: Path, label: str | None, labelled: bool, allow_addresses: bool
+) -> Iterator[tuple[int, str | FetchedImage, str]]:
     """The number of each line, the path and the label in it."""
     empty = True
     folder = "" if path.parent == Path() else str(path.parent)
@@ -114,28 +127,33 @@ def _entries(path: Path, label: str | None, labelled: bool) -> Iterator[tuple[in
     for line, file, text in reader(path, (label,) if label else LABELS, labelled):
         if not file:
             _refuse(path, line, "the path is empty. Give the path of a photo")
-        if is_address(file):
-            _refuse(
-                path, line, f"{brief(file)!r} is an address. Nothing is fetched: download the photos first"
-            )
         empty = False
-        yield line, _located(folder, file), text
+        yield line, _located(path, line, folder, file, allow_addresses), text
     if empty:
         raise InputError(f"{str(path)!r} lists no photos.")
 
 
-def _located(folder: str, file: str) -> str:
-    """Where a file of a manifest is."""
+def _located(path: Path, line: int, folder: str, file: str, allow_addresses: bool) -> str | FetchedImage:
+    """Where a photo of a manifest is."""
+    if is_address(file):
+        try:
+            return at_address(file, allow_addresses)
+        except InputError as error:
+            raise InputError(f"{_line(path, line)}: {error}", about=error.about) from error
     found = os.path.join(folder, file)  # noqa: PTH118 (a million of them)
     if "\\" in file and not os.path.lexists(found):  # written by Windows
-        return _located(folder, file.replace("\\", "/"))
+        return os.path.join(folder, file.replace("\\", "/"))  # noqa: PTH118
     return found
 
 
 def _refuse(path: Path, line: int, reason: str) -> NoReturn:
-    """line: its number, or 0 for what is wrong with all of them."""
+    raise InputError(f"{_line(path, line)}: {reason}.")
+
+
+def _line(path: Path, line: int) -> str:
+    """How an error names a line by its number: 0 for what is wrong with all of them."""
     kind = "row" if parquet.is_parquet(path) else "line"
-    raise InputError(f"{str(path)!r}{f', {kind} {line:,}' if line else ''}: {reason}.")
+    return f"{str(path)!r}{f', {kind} {line:,}' if line else ''}"
 
 
 # CSV

@@ -47,13 +47,15 @@ def shard_photos(listing: Listing) -> LabelledPhotos:
     without = []
     for each in photos_of_shard(listing):
         key = _split(each.name)[0]
-        files = (beside.get(f"{key}.{ending}") for ending in LABEL_ENDINGS)
-        try:
-            label = next((label for file in files if file and (label := _label(file))), None)
-        except BadImageError:
-            # It is not a photo without a label: a model that knows it must not take it for gone.
-            each = Unusable(each.archive, each.name, "the file with its label cannot be read")
-            label = "unknown"
+        label = None
+        for file in filter(None, (beside.get(f"{key}.{ending}") for ending in LABEL_ENDINGS)):
+            try:
+                label = label or _label(file)
+            except BadImageError:
+                # It is not a photo without a label: a model that knows it must not take it for gone. A list
+                # has this file in its place, which nobody can learn with this label.
+                reason = f"it should have the label of {each.name!r}, and cannot be read"
+                each, label = Unusable(each.archive, file.name, reason), "unknown"
         if label is None:
             without.append(each.name)
         else:

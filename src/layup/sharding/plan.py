@@ -14,7 +14,7 @@ import json
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -43,6 +43,7 @@ class Plan:
     slices: the SHA-256 of the list of each slice.
     model: that of what every slice begins with.
     folded: whether λ is searched, on the folds that the lists of the slices name.
+    allow_addresses: whether whoever reads photos here allows that they are fetched from addresses.
     """
 
     folder: Path
@@ -50,6 +51,7 @@ class Plan:
     slices: tuple[str, ...]
     model: str
     folded: bool
+    allow_addresses: bool = field(default=False, compare=False)
 
     @classmethod
     def write(
@@ -96,8 +98,8 @@ class Plan:
         return made
 
     @classmethod
-    def read(cls, folder: str | Path) -> Self:
-        """The plan in a folder."""
+    def read(cls, folder: str | Path, *, allow_addresses: bool = False) -> Self:
+        """The plan in a folder; with `allow_addresses`, photos are fetched from wherever its lists say."""
         folder = Path(folder)
         if not is_plan(folder):
             raise InputError(f"'{folder}' is no plan: it has no {NAME}. `layup shards` makes one.")
@@ -106,7 +108,8 @@ class Plan:
             schema.require(values, FIELDS, NAME)
         except (OSError, ValueError) as error:
             raise storage.damaged(folder / NAME, str(error)) from error
-        return cls(folder, values["images"], tuple(values["slices"]), values["model"], values["folds"])
+        slices = tuple(values["slices"])
+        return cls(folder, values["images"], slices, values["model"], values["folds"], allow_addresses)
 
     @cached_property
     def digest(self) -> str:
@@ -123,14 +126,12 @@ class Plan:
 
     def photos(self, number: int) -> LabelledPhotos:
         """The photos of a slice, as they were planned."""
-        return labelled_photos(self._list(number))
+        return labelled_photos(self._list(number), allow_addresses=self.allow_addresses)
 
     def folds(self, number: int) -> list[int]:
         """The fold that each photo of a slice is in; without a search, there is one for all."""
-        if not self.folded:
-            return [0] * len(self.photos(number).labels)
         with self._list(number).open(encoding="utf-8", newline="") as file:
-            return [int(row[FOLD]) for row in csv.DictReader(file)]
+            return [int(row[FOLD]) if self.folded else 0 for row in csv.DictReader(file)]
 
     def _list(self, number: int) -> Path:
         """Where the list of a slice is, if it is as it was planned."""
