@@ -71,6 +71,7 @@ def evaluate(
     """
     require_model_first("evaluate", model, photos)
     require_model(model)
+    cluster = cluster_of(ray, address, allow_addresses)
     paths, labels = labelled(photos, allow_addresses)
     from layup.benchmark import Evaluation, mistakes_csv, plots
 
@@ -79,7 +80,7 @@ def evaluate(
     loading = {"weights": weights, "allow_backbone": allow_backbone, **reading}
     loaded = loaded_model(model, weights, allow_backbone, **reading)
     tested = findings.chosen(loaded, paths, labels, unseen)
-    seen = predicted(loaded, model, tested.photos, cluster_of(ray, address, allow_addresses), loading)
+    seen = predicted(loaded, model, tested.photos, cluster, loading)
     require_usable(seen, tested.photos, strict)
     found = Evaluation(tested.photos, tested.labels, seen)
     plots.confusion_matrix(files.picture, *found.confusion)
