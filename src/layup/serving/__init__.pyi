@@ -1,2 +1,2 @@
-from .live import LiveModel as LiveModel
+from .live import Limits as Limits, LiveModel as LiveModel
 from .snapshot import Answer as Answer, Facts as Facts
