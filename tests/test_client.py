@@ -14,7 +14,7 @@ from PIL import Image
 
 from layup import Client, client as client_module, load
 from layup.errors import InputError, ServerError
-from layup.serving import Limits, Tokens, create_app
+from layup.serving import RequestLimits, Tokens, create_app
 from models import picture, small_network
 from servers import photo, running, service
 
@@ -203,7 +203,7 @@ def test_it_needs_nothing_but_python():
 
 
 def test_limits_of_the_server_hold_for_it():
-    limits = Limits(image=1000)
+    limits = RequestLimits(image=1000)
     with service(limits=limits) as found, running(create_app(found), limits) as url:
         small, large = Client(url).teach([photo(0), bytes(1001)], "cat")
         assert (small["status"], large["status"]) == ("learned", "bad")
