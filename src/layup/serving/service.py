@@ -11,7 +11,7 @@ from fastapi import Depends, Header, Request
 from layup.serving.demo import DemoPhotos
 from layup.serving.guard import Hosts, Tokens
 from layup.serving.lanes import Lane
-from layup.serving.limits import RequestLimits, Rate, Room
+from layup.serving.limits import Rate, RequestLimits, Room
 from layup.serving.live import LiveModel
 from layup.serving.metrics import Metrics
 from layup.serving.uploads import Take
