@@ -71,6 +71,7 @@ def _each(answer: Answer, top: int) -> list[tuple[int, dict[str, Any]]]:
             "label": one.label,
             "confidence": one.confidence,
             "unknown": one.unknown,
+            "none_of_these": one.none_of_these,
             "learned_as": list(answer.learned_as[turn]),
             "probabilities": {} if probable is None else _best(found.classes, probable[row], top),
         }
