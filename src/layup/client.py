@@ -77,7 +77,6 @@ class Client:
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise InputError(
                 f"{self.url!r} is not the address of a server. Give one like http://127.0.0.1:8000.",
-                about="url",
             )
 
     # ---- asking
