@@ -45,7 +45,7 @@ def test_requests_with_curl_do_what_they_say(address):
     for command in commands:
         asked = shlex.split(command.replace(SHOWN, address))
         done = subprocess.run(
-            [*asked, *"--silent --show-error --max-time 60 --noproxy *".split()], capture_output=True
+            [*asked, *["--silent", "--show-error", "--max-time", "60", "--noproxy", "*"]], capture_output=True
         )
         assert done.returncode == 0, (command, done.stderr)
         assert "-o" in asked or "error" not in json.loads(done.stdout), (command, done.stdout)
