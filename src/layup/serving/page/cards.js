@@ -1,0 +1,172 @@
+// The classes: a card for each, with its count, this tab's pictures, and what can be done with it.
+
+import { hasCamera, openCamera } from "./camera.js";
+import { confirmed, named } from "./dialogs.js";
+import { button, element, keyed, say } from "./dom.js";
+import { chooser, takesDrops } from "./files.js";
+import { newPhoto, photosOf, total } from "./state.js";
+import { selectable } from "./tile.js";
+import { counted } from "./words.js";
+
+const FEW = 18; // pictures that a card shows before it is asked for all
+const MANY = 12; // classes from which on they can be filtered
+
+/** The field for a new class, and the filter; the cards are drawn below it. */
+export function drawTools(root, store, learner) {
+  const name = element("input", { id: "new-name", maxLength: 200, autocomplete: "off", placeholder: "tabby cat" });
+  const take = (files, folder = null) => {
+    const label = name.value.trim() || folder;
+    if (!label) {
+      name.focus();
+      hint.textContent = "Type the name of the class first, then give its photos again.";
+      return;
+    }
+    name.value = "";
+    hint.textContent = "";
+    learner.teach(files.map(newPhoto), label);
+  };
+  const hint = element("p", { id: "new-hint", class: "quiet", role: "status" });
+  const form = element(
+    "form",
+    { class: "new drop", onsubmit: (event) => event.preventDefault(), "aria-label": "New class" },
+    element("label", { for: "new-name" }, "New class"),
+    name,
+    element("p", { class: "drop-text" }, "Type its name, and drop its photos here. Five are a good beginning."),
+    adders("the new class", take),
+    hint,
+  );
+  takesDrops(form, take);
+  form.addEventListener("photos", (event) => take(event.detail));
+  const filter = element("input", { type: "search", id: "filter", oninput: () => store.set({ filter: filter.value }) });
+  const filtering = element("div", { class: "filter", hidden: true }, element("label", { for: "filter" }, "Find a class"), filter);
+  root.append(form, filtering);
+  store.drawn((state) => {
+    form.hidden = !state.mayTeach;
+    form.classList.toggle("first", state.connected && !state.classes.length);
+    filtering.hidden = state.classes.length < MANY;
+  });
+}
+
+/** Buttons that add photos. */
+function adders(what, take) {
+  const openIt = async () => {
+    try {
+      await openCamera(`Photos of ${what}`, take);
+    } catch {
+      openIt.button.textContent = "No camera";
+      openIt.button.disabled = true;
+    }
+  };
+  openIt.button = hasCamera ? button("Camera", openIt, { "aria-label": `Camera: photos of ${what}` }) : null;
+  return element("div", { class: "row" }, chooser("Add photos", `Add photos of ${what}`, take), openIt.button);
+}
+
+/** All cards. */
+export function drawCards(root, store, learner) {
+  store.drawn((state) => {
+    const wanted = (state.filter ?? "").toLowerCase();
+    const shown = state.classes.filter(({ label }) => label.toLowerCase().includes(wanted));
+    keyed(root, shown, ({ label }) => label, ({ label }) => card(label, store, learner));
+  });
+}
+
+function card(label, store, learner) {
+  const title = element("h3", {}, label);
+  const count = element("p", { class: "count" });
+  const note = element("p", { class: "note", hidden: true });
+  const tiles = element("ul", { class: "tiles" });
+  let all = false; // whether all pictures are shown
+  const more = button("", () => {
+    all = true;
+    node.update();
+  }, { class: "link" });
+  const away = element("p", { class: "quiet away" });
+  const take = (files) => learner.teach(files.map(newPhoto), label);
+  const tools = element("div", { class: "tools" }, adders(label, take), cardVerbs(label, store, learner));
+  const node = element("li", { class: "card drop" }, element("div", { class: "head" }, title, count), note, tiles, more, away, tools);
+  takesDrops(node, take);
+  node.addEventListener("photos", (event) => take(event.detail));
+  const toggle = (id) => store.set({ selected: toggled(store.state.selected, id) });
+  node.update = () => {
+    const { state } = store;
+    const known = state.classes.find((each) => each.label === label);
+    if (!known) return;
+    const photos = photosOf(state, label);
+    const shown = all ? photos : photos.slice(0, FEW);
+    const items = shown.map((photo) => ({ photo, selected: state.selected.has(photo.id) }));
+    say(count, countOf(known));
+    say(note, noteOf(known));
+    note.hidden = !note.textContent;
+    keyed(tiles, items, ({ photo }) => photo.id, (item) => selectable(item, toggle));
+    more.hidden = shown.length === photos.length;
+    say(more, `Show all ${photos.length}`);
+    say(away, awayOf(known.count - photos.length, photos.length));
+    away.hidden = !away.textContent;
+    tools.hidden = !state.mayTeach;
+  };
+  return node;
+}
+
+function cardVerbs(label, store, learner) {
+  const rename = async () => {
+    const others = store.state.classes.map((each) => each.label).filter((each) => each !== label);
+    const text = "If a class of that name is there, the two become one, and cannot be told apart again.";
+    const name = await named(`Rename ${label}`, others.length ? text : null, "New name", label, "Rename");
+    if (name && name !== label) await learner.rename(label, name);
+  };
+  const forget = async () => {
+    const known = store.state.classes.find((each) => each.label === label);
+    const text = `The model forgets its ${counted(known.count, "photo")}. This cannot be undone: to have the class again, teach its photos again.`;
+    if (await confirmed(`Forget ${label}?`, text, "Forget")) await learner.forgetClass(label);
+  };
+  const select = () =>
+    store.set({ selected: new Set([...store.state.selected, ...photosOf(store.state, label).map(({ id }) => id)]) });
+  return element(
+    "details",
+    { class: "verbs" },
+    element("summary", { "aria-label": `More about ${label}` }, "More"),
+    element(
+      "div",
+      { class: "menu" },
+      button("Rename", rename),
+      button("Select all pictures", select),
+      button("Forget class", forget, { class: "grave" }),
+    ),
+  );
+}
+
+function countOf({ count, accuracy }) {
+  const right = accuracy && accuracy.tested ? ` · ${accuracy.right} of ${accuracy.tested} right` : "";
+  return counted(count, "photo") + right;
+}
+
+/** What a person should know of a class. */
+function noteOf({ count, needs_more: needsMore }) {
+  if (count === 1) {
+    return "Only one photo: what the model keeps of this class are the features of that very photo. More photos blend it in.";
+  }
+  return needsMore ? "Needs more photos: this class is often mistaken." : "";
+}
+
+/** Photos that are counted, and not shown. */
+function awayOf(away, here) {
+  if (away <= 0) return "";
+  if (!here) return `${counted(away, "picture")} not in this tab.`;
+  return `${counted(away, "more picture")} not in this tab.`;
+}
+
+function toggled(set, value) {
+  const changed = new Set(set);
+  if (!changed.delete(value)) changed.add(value);
+  return changed;
+}
+
+/** What the page says of pictures that it does not have. */
+export function drawTabNote(node, store) {
+  store.drawn((state) => {
+    const away = total(state) - state.taught.size;
+    node.hidden = away <= 0;
+    const how = state.mayTeach ? " Drop photos again to see them here: they are recognised, and count once." : "";
+    say(node, `The model knows ${counted(away, "photo")} whose pictures are not in this tab: no picture is kept anywhere.${how}`);
+  });
+}
