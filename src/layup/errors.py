@@ -12,6 +12,8 @@
     ├── MismatchError                   two things that do not belong together
     ├── MissingPackageError             an optional package is not installed
     ├── NotEnoughMemoryError            the work would not fit into memory
+    ├── BusyError                       too much is waiting already: ask again later
+    ├── ReadOnlyError                   a copy that only follows another model was to be changed
     ├── TaskOverError                   images of a task were read after it was over
     └── StorageError                    a file that cannot be read or written
         ├── DamagedFileError            the file is not what it says it is
@@ -73,6 +75,21 @@ class MissingPackageError(LayupError):
 
 class NotEnoughMemoryError(LayupError):
     """The work would not fit into memory, so it was not started."""
+
+
+class BusyError(LayupError):
+    """Too much is waiting already, or it takes too long.
+
+    retry_after: seconds after which it is worth asking again.
+    """
+
+    def __init__(self, message: str, retry_after: float = 1.0) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class ReadOnlyError(LayupError):
+    """A copy that only follows another model was to be changed."""
 
 
 class TaskOverError(LayupError):

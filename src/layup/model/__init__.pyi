@@ -9,6 +9,7 @@ from .known import KnownPhotos as KnownPhotos
 from .log import Entry as Entry, last_expected as last_expected
 from .named import NMC as NMC, LayNMC as LayNMC, LayUP as LayUP, load as load
 from .occlusion import Heat as Heat
+from .outcome import Outcome as Outcome, PhotoOutcome as PhotoOutcome
 from .plan import Conflict as Conflict
 from .predictions import Prediction as Prediction, Predictions as Predictions
 from .reports import BatchReport as BatchReport
