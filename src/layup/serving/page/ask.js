@@ -1,10 +1,10 @@
 // Asking: a photo, what the model says of it, and what it really is.
 
+import { adders } from "./adders.js";
 import { unlabelled } from "./asker.js";
 import { drawBars } from "./bars.js";
-import { hasCamera, openCamera } from "./camera.js";
 import { button, element, keyed, say } from "./dom.js";
-import { chooser, takesDrops } from "./files.js";
+import { takesDrops } from "./files.js";
 import { drawReasons } from "./reasons.js";
 import { currentPhoto } from "./state.js";
 import { opened } from "./tile.js";
@@ -21,7 +21,7 @@ export function drawAsk(root, store, asker, learner, notices) {
   const verdict = element("p", { class: "verdict", "aria-live": "polite" });
   const detail = element("p", { class: "quiet" });
   const answer = element("div", { class: "answer" }, verdict, detail);
-  place.append(viewer, drawInvitation(take, notices));
+  place.append(viewer, drawInvitation(take, notices, store));
   takesDrops(place, take);
   root.append(place, answer);
   drawBars(answer, store);
@@ -76,19 +76,13 @@ function drawPhoto(store) {
   return frame;
 }
 
-function drawInvitation(take, notices) {
-  const open = () => notices.trying(() => openCamera("Ask about a photo", take));
-  return element(
-    "div",
-    { class: "invitation" },
-    element("p", { class: "drop-text" }, "Drop a photo here, or paste one."),
-    element(
-      "div",
-      { class: "row" },
-      chooser("Choose photos", "Choose photos to ask about", take),
-      hasCamera ? button("Camera", open, { "aria-label": "Camera: ask about a photo" }) : null,
-    ),
-  );
+function drawInvitation(take, notices, store) {
+  const text = element("p", { class: "drop-text" });
+  store.drawn((state) => {
+    const first = state.classes.length ? "Drop a photo here, or paste one." : "Then show it a photo that it has not seen.";
+    say(text, first);
+  });
+  return element("div", { class: "invitation" }, text, adders("Choose photos", "to ask about", take, notices));
 }
 
 /** Pictures that a demonstration brings along. */

@@ -17,7 +17,9 @@ function taken(video, number) {
 
 /** Show the camera; every press takes a photo and gives it to `take`, until the dialog is closed. */
 export async function openCamera(title, take) {
-  const stream = await navigator.mediaDevices.getUserMedia({ video: { facingMode: "environment" } });
+  const stream = await navigator.mediaDevices.getUserMedia({ video: { facingMode: "environment" } }).catch(() => {
+    throw new Error("The camera cannot be used: there is none, or the browser does not allow it.");
+  });
   const video = element("video", { autoplay: true, muted: true, playsInline: true, "aria-label": "What the camera sees" });
   const count = element("p", { role: "status", class: "quiet" }, "Nothing is sent before you take a photo.");
   let number = 0;

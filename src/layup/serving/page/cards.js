@@ -1,9 +1,9 @@
 // The classes: a card for each, with its count, this tab's pictures, and what can be done with it.
 
-import { hasCamera, openCamera } from "./camera.js";
+import { adders } from "./adders.js";
 import { confirmed, named } from "./dialogs.js";
 import { button, element, keyed, say } from "./dom.js";
-import { chooser, takesDrops } from "./files.js";
+import { takesDrops } from "./files.js";
 import { newPhoto, photosOf, total } from "./state.js";
 import { selectable } from "./tile.js";
 import { counted } from "./words.js";
@@ -29,10 +29,12 @@ export function drawTools(root, store, learner) {
   const form = element(
     "form",
     { class: "new drop", onsubmit: (event) => event.preventDefault(), "aria-label": "New class" },
+    element("p", { class: "lead" }, "Name something, and drop a few photos of it here."),
+    element("p", { class: "lead-more" }, "It is recognised from then on: nothing is trained, and no photo is kept."),
     element("label", { for: "new-name" }, "New class"),
     name,
     element("p", { class: "drop-text" }, "Type its name, and drop its photos here. Five are a good beginning."),
-    adders("the new class", take),
+    adders("Add photos", "the new class", take, learner.notices),
     hint,
   );
   takesDrops(form, take);
@@ -45,20 +47,6 @@ export function drawTools(root, store, learner) {
     form.classList.toggle("first", state.connected && !state.classes.length);
     filtering.hidden = state.classes.length < MANY;
   });
-}
-
-/** Buttons that add photos. */
-function adders(what, take) {
-  const openIt = async () => {
-    try {
-      await openCamera(`Photos of ${what}`, take);
-    } catch {
-      openIt.button.textContent = "No camera";
-      openIt.button.disabled = true;
-    }
-  };
-  openIt.button = hasCamera ? button("Camera", openIt, { "aria-label": `Camera: photos of ${what}` }) : null;
-  return element("div", { class: "row" }, chooser("Add photos", `Add photos of ${what}`, take), openIt.button);
 }
 
 /** All cards. */
@@ -82,7 +70,7 @@ function card(label, store, learner) {
   }, { class: "link" });
   const away = element("p", { class: "quiet away" });
   const take = (files) => learner.teach(files.map(newPhoto), label);
-  const tools = element("div", { class: "tools" }, adders(label, take), cardVerbs(label, store, learner));
+  const tools = element("div", { class: "tools" }, adders("Add photos", label, take, learner.notices), cardVerbs(label, store, learner));
   const node = element("li", { class: "card drop" }, element("div", { class: "head" }, title, count), note, tiles, more, away, tools);
   takesDrops(node, take);
   node.addEventListener("photos", (event) => take(event.detail));

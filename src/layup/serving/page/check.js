@@ -28,6 +28,7 @@ export function drawCheck(root, store, asker, learner) {
     say(text, textOf(expected));
     say(more, needing(state.classes));
     more.hidden = !more.textContent;
+    root.parentElement.hidden = !state.classes.length;
     audit.parentElement.hidden = state.classes.length < 2;
     stale.hidden = !state.audit || state.audit.version === state.version;
     say(audit, state.audit ? "Judge again" : "Show who is taken for whom");

@@ -50,7 +50,7 @@ function tableOf({ confusion }, open) {
   return element(
     "table",
     { class: "confusion" },
-    element("caption", {}, "Rows: what photos were taught as. Columns: what all other photos say they are."),
+    element("caption", {}, "Rows: taught as. Columns: looks like, by all other photos."),
     element("thead", {}, element("tr", {}, element("td", {}), ...head)),
     element("tbody", {}, ...rows),
   );

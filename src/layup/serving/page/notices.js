@@ -13,8 +13,9 @@ export class Notices {
     this.#alerts = alerts;
   }
 
-  /** Say what was done. */
+  /** Say what was done; it goes after a while. */
   tell(text) {
+    this.#results.replaceChildren();
     const notice = this.#show(this.#results, text);
     setTimeout(() => notice.remove(), STAYS);
   }
@@ -28,7 +29,7 @@ export class Notices {
   /** Say something, with what can be done about it. */
   offer(text, action, act) {
     const notice = this.#show(this.#alerts, text);
-    notice.querySelector(".row").prepend(
+    notice.querySelector("button").before(
       button(action, () => {
         notice.remove();
         act();
@@ -47,8 +48,8 @@ export class Notices {
   }
 
   #show(place, text) {
-    const notice = element("div", { class: "notice" }, element("p", {}, text));
-    notice.append(element("div", { class: "row" }, button("Close", () => notice.remove())));
+    const close = button("×", () => notice.remove(), { "aria-label": "Close this message", class: "close" });
+    const notice = element("div", { class: "notice line" }, element("p", {}, text), close);
     place.append(notice);
     return notice;
   }
