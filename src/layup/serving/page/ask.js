@@ -25,8 +25,8 @@ export function drawAsk(root, store, asker, learner, notices) {
   takesDrops(place, take);
   root.append(place, answer);
   drawBars(answer, store);
-  drawTruth(answer, store, learner);
   drawReasons(answer, store, asker, viewer.canvas);
+  drawTruth(answer, store, learner);
   drawTries(root, store, asker);
   drawStrip(root, store, asker);
   store.drawn((state) => {

@@ -10,6 +10,7 @@ import { counted } from "./words.js";
 
 const FEW = 18; // pictures that a card shows before it is asked for all
 const MANY = 12; // classes from which on they can be filtered
+const ALONE = "Only one photo: what the model keeps of this class are the features of that very photo. More photos blend it in.";
 
 /** The field for a new class, and the filter; the cards are drawn below it. */
 export function drawTools(root, store, learner) {
@@ -61,7 +62,8 @@ export function drawCards(root, store, learner) {
 function card(label, store, learner) {
   const title = element("h3", {}, label);
   const count = element("p", { class: "count" });
-  const note = element("p", { class: "note", hidden: true });
+  const needs = element("p", { class: "needs" }, "more photos would help");
+  const note = element("p", { class: "note" }, ALONE);
   const tiles = element("ul", { class: "tiles" });
   let all = false; // whether all pictures are shown
   const more = button("", () => {
@@ -71,7 +73,7 @@ function card(label, store, learner) {
   const away = element("p", { class: "quiet away" });
   const take = (files) => learner.teach(files.map(newPhoto), label);
   const tools = element("div", { class: "tools" }, adders("Add photos", label, take, learner.notices), cardVerbs(label, store, learner));
-  const node = element("li", { class: "card drop" }, element("div", { class: "head" }, title, count), note, tiles, more, away, tools);
+  const node = element("li", { class: "card drop" }, element("div", { class: "head" }, title, element("div", { class: "row" }, count, needs)), note, tiles, more, away, tools);
   takesDrops(node, take);
   node.addEventListener("photos", (event) => take(event.detail));
   const toggle = (id) => store.set({ selected: toggled(store.state.selected, id) });
@@ -83,8 +85,8 @@ function card(label, store, learner) {
     const shown = all ? photos : photos.slice(0, FEW);
     const items = shown.map((photo) => ({ photo, selected: state.selected.has(photo.id) }));
     say(count, countOf(known));
-    say(note, noteOf(known));
-    note.hidden = !note.textContent;
+    note.hidden = known.count !== 1;
+    needs.hidden = known.count === 1 || !known.needs_more;
     keyed(tiles, items, ({ photo }) => photo.id, (item) => selectable(item, toggle));
     more.hidden = shown.length === photos.length;
     say(more, `Show all ${photos.length}`);
@@ -126,14 +128,6 @@ function cardVerbs(label, store, learner) {
 function countOf({ count, accuracy }) {
   const right = accuracy && accuracy.tested ? ` · ${accuracy.right} of ${accuracy.tested} right` : "";
   return counted(count, "photo") + right;
-}
-
-/** What a person should know of a class. */
-function noteOf({ count, needs_more: needsMore }) {
-  if (count === 1) {
-    return "Only one photo: what the model keeps of this class are the features of that very photo. More photos blend it in.";
-  }
-  return needsMore ? "Needs more photos: this class is often mistaken." : "";
 }
 
 /** Photos that are counted, and not shown. */

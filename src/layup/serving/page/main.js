@@ -102,4 +102,4 @@ drawJobs(at("jobs"), store);
 drawSelection(at("selection"), store, learner);
 listen();
 await refresh();
-api.get("demo").then(({ photos }) => store.set({ demo: photos }), () => null); // only a demonstration has one
+await notices.trying(async () => store.set({ demo: (await api.get("demo")).photos }));

@@ -47,13 +47,13 @@ function table({ label, second, parts }) {
 }
 
 function layerRow({ layer, lead }, most) {
-  const bar = element("span", { class: lead < 0 ? "lead against" : "lead" });
+  const bar = element("span", { class: lead < 0 ? "pull against" : "pull" });
   bar.style.width = `${(50 * Math.abs(lead)) / most}%`;
   return element(
     "tr",
     {},
     element("th", { scope: "row" }, layer),
     element("td", { class: "number" }, signed(lead)),
-    element("td", { class: "leads", "aria-hidden": "true" }, bar),
+    element("td", { class: "pulls", "aria-hidden": "true" }, bar),
   );
 }
