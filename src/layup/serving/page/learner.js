@@ -17,7 +17,7 @@ class Outcome {
   add(photo, said) {
     this.counts[said.status] += 1;
     if (said.status === "conflict") this.elsewhere.push({ ...photo, id: said.id });
-    if (said.status === "bad") this.refuse(photo, said.error?.message ?? "It cannot be used.");
+    if (said.status === "bad") this.problems.push(said.error?.message ?? `${photo.name} cannot be used.`);
     if (said.status === "learned" || said.status === "moved") this.ids.push(said.id);
   }
 
@@ -51,7 +51,7 @@ export class Learner {
         refused: (photo, reason) => outcome.refuse(photo, reason),
       }),
     );
-    this.#remember(label, outcome);
+    this.#remember(outcome);
     await this.refresh();
     this.#tell(label, outcome, finished === false);
   }
@@ -62,42 +62,43 @@ export class Learner {
   }
 
   async forget(photos) {
-    const ids = photos.map((photo) => photo.id);
-    await this.#change("forget", { ids }, () => this.#drop((photo) => ids.includes(photo.id)));
+    const ids = new Set(photos.map((photo) => photo.id));
+    await this.#change(() => this.#forgotten(photos), () => this.#drop((photo) => ids.has(photo.id)));
   }
 
   async forgetClass(label) {
-    await this.#change("forget", { class: label }, () => this.#drop((photo) => photo.label === label));
+    const forget = () => this.api.change("forget", { class: label });
+    await this.#change(forget, () => this.#drop((photo) => photo.label === label));
   }
 
   async rename(old, name) {
-    await this.#change("rename", { old, new: name }, () => {
-      const taught = [...this.store.state.taught].map(([id, photo]) =>
-        [id, photo.label === old ? { ...photo, label: name } : photo]);
-      this.store.set({ taught: new Map(taught) });
-    }, `${old} is called ${name} now.`);
+    await this.#change(() => this.api.change("rename", { old, new: name }), () => {
+      const renamed = ([id, photo]) => [id, photo.label === old ? { ...photo, label: name } : photo];
+      this.store.set({ taught: new Map([...this.store.state.taught].map(renamed)) });
+    });
   }
 
-  /** Undo the last lesson: all requests that this tab sent for it, if nobody else changed the model since. */
+  /** Undo the last lesson: all requests that this tab sent for it, if nothing else changed the model since. */
   async undo() {
     const { lessons, version } = this.store.state;
     const last = lessons.at(-1);
-    const own = last?.versions.at(-1) === version;
-    const times = own ? inARow(last.versions) : 1;
+    const own = last?.at === version;
     const forgotten = {};
+    let now = version;
     await this.notices.trying(async () => {
-      for (let i = 0; i < times; i++) {
+      for (let left = own ? inARow(last.versions) : 1; left > 0; left--) {
         const answer = await this.api.change("undo", {});
+        now = answer.version;
         for (const [label, count] of Object.entries(answer.forgotten)) {
           forgotten[label] = (forgotten[label] ?? 0) + count;
         }
       }
       this.notices.tell(`Undone: ${ofClasses(forgotten)}, as if never learned.`);
     });
-    if (Object.keys(forgotten).length) {
+    if (now !== version) {
       // Whose lesson it was is only known if it was this tab's own.
       this.#drop((photo) => (own ? last.ids.includes(photo.id) : photo.label in forgotten));
-      this.store.set({ lessons: own ? lessons.slice(0, -1) : [] });
+      this.store.set({ lessons: own ? withLast(lessons.slice(0, -1), { at: now }) : [] });
     }
     await this.refresh();
   }
@@ -115,9 +116,10 @@ export class Learner {
     this.store.set({ taught: new Map([...this.store.state.taught, ...reached]) });
   }
 
-  #remember(label, { versions, ids }) {
+  #remember({ versions, ids }) {
     if (!ids.length) return;
-    const lesson = { label, versions: versions.toSorted((a, b) => a - b), ids };
+    const sorted = versions.toSorted((a, b) => a - b);
+    const lesson = { versions: sorted, ids, at: sorted.at(-1) };
     this.store.set({ lessons: [...this.store.state.lessons, lesson] });
   }
 
@@ -133,14 +135,31 @@ export class Learner {
     }
   }
 
-  /** Change something and say what that did. */
-  async #change(path, body, after, said = null) {
+  /** Change something, and say what that did. */
+  async #change(change, after) {
     await this.notices.trying(async () => {
-      const answer = await this.api.change(path, body);
+      const { message } = await change();
       after();
-      this.notices.tell(answer.message ?? said);
+      this.notices.tell(message);
     });
     await this.refresh();
+  }
+
+  /** The answer of a server that was told to forget photos: by their ids, or if it needs them, by themselves. */
+  async #forgotten(photos) {
+    try {
+      return await this.api.change("forget", { ids: photos.map(({ id }) => id) });
+    } catch (error) {
+      if (error.status !== 409 && error.status !== 422) throw error;
+      // It has no features of them any more. This tab has the photos: they do as well.
+      const answers = [];
+      await this.jobs.run("Forgetting", photos, {
+        send: (part, signal) => this.api.change("forget", formOf(part), signal),
+        done: (_, answer) => answers.push(answer),
+        refused: () => answers.push(error),
+      });
+      return answers.at(-1);
+    }
   }
 
   /** This tab's photos, without those that the model has no more. */
@@ -150,6 +169,11 @@ export class Learner {
     this.store.set({ taught: left, selected: new Set([...selected].filter((id) => left.has(id))) });
     sweep(this.store.state);
   }
+}
+
+/** The items, with changes to the last one. */
+function withLast(items, changes) {
+  return items.map((item, i) => (i === items.length - 1 ? { ...item, ...changes } : item));
 }
 
 /** How many versions at the end follow one another. */

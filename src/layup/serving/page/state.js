@@ -31,7 +31,7 @@ export function beginning() {
     demo: [],
     audit: null,
     log: [],
-    lessons: [], // what this tab taught: {label, versions, ids}, oldest first
+    lessons: [], // what this tab taught: {versions, ids, at}, oldest first; `at`: the version that it led to
   };
 }
 
