@@ -30,27 +30,23 @@ const learner = new Learner({ api, store, jobs, notices, refresh });
 /** What the server knows now; the accuracy to expect comes later than the lesson. */
 async function refresh() {
   await notices.trying(async () => {
-    await readClasses();
-    await Promise.all([readInfo(), asker.log(), asker.askAgain()]);
+    const info = await api.get("model/info");
+    await readClasses({ info, mayTeach: !info.read_only });
+    await Promise.all([asker.log(), asker.askAgain()]);
     if (store.state.classes.length > 1 && !store.state.expected) awaitExpected(store.state.version);
   });
 }
 
-async function readClasses() {
+async function readClasses(more = {}) {
   const { version, classes, expected } = await api.get("classes");
-  store.set({ version, classes, expected, connected: true });
-}
-
-async function readInfo() {
-  const info = await api.get("model/info");
-  store.set({ info, mayTeach: !info.read_only });
+  store.set({ ...more, version, classes, expected, connected: true });
 }
 
 async function awaitExpected(version, pauses = PAUSES) {
   if (!pauses.length) return;
   await new Promise((resolve) => setTimeout(resolve, pauses[0]));
   if (store.state.version !== version) return;
-  await notices.trying(readClasses);
+  await notices.trying(() => readClasses());
   if (!store.state.expected) await awaitExpected(version, pauses.slice(1));
 }
 
@@ -87,7 +83,7 @@ function listen() {
   });
   takesDrops(document.body, (files) => asker.ask(files));
   document.addEventListener("visibilitychange", () => {
-    if (!document.hidden) notices.trying(readClasses); // others may have taught meanwhile
+    if (!document.hidden) notices.trying(() => readClasses()); // others may have taught meanwhile
   });
 }
 

@@ -41,7 +41,7 @@ function table({ label, second, parts }) {
     "table",
     { class: "layers" },
     element("caption", {}, `What each layer says for ${label} (right) rather than ${second} (left)`),
-    element("thead", { class: "unseen" }, element("tr", {}, ...["Layer", "Lead", ""].map((name) => element("th", { scope: "col" }, name)))),
+    element("thead", { class: "unseen" }, element("tr", {}, ...["Layer", "Lead", "Drawn"].map((name) => element("th", { scope: "col" }, name)))),
     element("tbody", {}, ...parts.map((part) => layerRow(part, most))),
   );
 }

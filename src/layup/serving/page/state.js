@@ -20,7 +20,7 @@ export function beginning() {
     classes: [],
     expected: null,
     version: 0,
-    mayTeach: true,
+    mayTeach: false, // until the server says so
     taught: new Map(), // Photo by id
     asked: [], // Photo, newest first
     current: null, // the key of the photo that is looked at
