@@ -31,7 +31,7 @@ const learner = new Learner({ api, store, jobs, notices, refresh });
 async function refresh() {
   await notices.trying(async () => {
     const info = await api.get("model/info");
-    await readClasses({ info, mayTeach: !info.read_only });
+    await readClasses({ info, mayTeach: info.may_teach });
     await Promise.all([asker.log(), asker.askAgain()]);
     if (store.state.classes.length > 1 && !store.state.expected) awaitExpected(store.state.version);
   });
