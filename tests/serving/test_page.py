@@ -125,14 +125,14 @@ def visit(browser, tmp_path: Path) -> Visits:
 
     @contextlib.contextmanager
     def visit(at: str = "/", context: dict[str, object] | None = None, **options: object) -> Iterator[Visit]:
-        with service(options.pop("path", tmp_path / "m.layup"), **options) as found:
-            with (
-                running(create_app(found)) as url,
-                contextlib.closing(browser.new_context(**(context or {}))) as tabs,
-            ):
-                visited = Visit(tabs.new_page(), url + at)
-                yield visited
-                assert visited.wrong == []
+        with (
+            service(options.pop("path", tmp_path / "m.layup"), **options) as found,
+            running(create_app(found)) as url,
+            contextlib.closing(browser.new_context(**(context or {}))) as tabs,
+        ):
+            visited = Visit(tabs.new_page(), url + at)
+            yield visited
+            assert visited.wrong == []
 
     return visit
 
@@ -220,21 +220,14 @@ def test_everything_works_by_keyboard(visit: Visits) -> None:
         page.open()
         press = page.tab.keyboard.press
 
-        def focused() -> str:
-            return page.tab.evaluate(
-                "() => document.activeElement.ariaLabel ?? document.activeElement.id ?? document.activeElement.innerText"
-            )
-
         def tab_to(name: str) -> None:
             for _ in range(80):
                 press("Tab")
-                if page.tab.evaluate(
-                    """(name) => [document.activeElement.ariaLabel, document.activeElement.innerText,
-                                  document.activeElement.id].includes(name)""",
-                    name,
-                ):
+                node = page.tab.evaluate_handle("() => document.activeElement")
+                names = "(node) => [node.ariaLabel, node.innerText, node.id]"
+                if name in node.evaluate(names):
                     return
-            raise AssertionError(f"{name} cannot be reached; the last one was {focused()}")
+            raise AssertionError(f"{name} cannot be reached; the last one was {node.evaluate(names)}")
 
         press("Tab")
         assert page.tab.evaluate("() => document.activeElement.className") == "skip"
@@ -567,7 +560,8 @@ def test_heat_is_spread_as_in_python(visit: Visits) -> None:
         found = page.tab.evaluate(
             """async (heat) => {
                 const { over } = await import("/page/heat.js");
-                return over(heat, 20, 14).map((row) => row.map((value) => (Number.isNaN(value) ? null : value)));
+                const told = (value) => (Number.isNaN(value) ? null : value);
+                return over(heat, 20, 14).map((row) => row.map(told));
             }""",
             heat.to_dict(),
         )
