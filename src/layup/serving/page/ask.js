@@ -28,7 +28,7 @@ export function drawAsk(root, store, asker, learner, notices) {
   drawReasons(answer, store, asker, viewer.canvas);
   drawTruth(answer, store, learner);
   drawTries(root, store, asker);
-  drawStrip(root, store, asker);
+  drawStrip(root, store, asker, () => place.scrollIntoView({ block: "nearest" }));
   store.drawn((state) => {
     const photo = currentPhoto(state);
     place.classList.toggle("full", Boolean(photo));
@@ -103,10 +103,14 @@ function drawTries(root, store, asker) {
   });
 }
 
-/** All photos that were asked about, with what the model says. */
-function drawStrip(root, store, asker) {
+/** All photos that were asked about, with what the model says; `show` brings the chosen one into view. */
+function drawStrip(root, store, asker, show) {
   const list = element("ul", { class: "tiles strip" });
-  const next = button("Which should I label next?", () => asker.suggest());
+  const next = button("Which should I label next?", () => asker.suggest().then(show));
+  const open = (photo) => {
+    asker.look(now(store, photo));
+    show();
+  };
   const box = element(
     "div",
     { class: "asked", hidden: true },
@@ -118,7 +122,7 @@ function drawStrip(root, store, asker) {
   store.drawn((state) => {
     box.hidden = !state.asked.length;
     next.hidden = unlabelled(state.asked).length < COMPARABLE;
-    keyed(list, inOrder(state), ({ photo }) => photo.key, (item) => opened(item, () => asker.look(now(store, item.photo))));
+    keyed(list, inOrder(state), ({ photo }) => photo.key, (item) => opened(item, () => open(item.photo)));
   });
 }
 

@@ -6,6 +6,7 @@ import { sweep, thumbnail } from "./thumbs.js";
 
 const AGAIN = 16; // photos that are asked about again after a lesson: they cost the network as much as one
 const COMPARED = 64; // photos that are compared at once for a suggestion
+const SUGGESTED = 10; // of these, at most; and no more than half
 const SHOWN = 5; // classes with a bar
 
 export class Asker {
@@ -60,7 +61,8 @@ export class Asker {
     const { asked } = this.store.state;
     const photos = unlabelled(asked).slice(0, COMPARED);
     await this.notices.trying(async () => {
-      const answer = await this.api.look("suggest?count=10", formOf(photos));
+      const count = Math.min(SUGGESTED, Math.ceil(photos.length / 2));
+      const answer = await this.api.look(`suggest?count=${count}`, formOf(photos));
       const keys = answer.photos.map((each) => photos.find((photo) => photo.id === each.id)?.key).filter(Boolean);
       this.store.set({ suggested: keys, current: keys[0] ?? this.store.state.current });
       if (!keys.length) this.notices.tell("None of these photos would teach more than the others.");

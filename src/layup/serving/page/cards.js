@@ -111,9 +111,9 @@ function cardVerbs(label, store, learner) {
   };
   const select = () =>
     store.set({ selected: new Set([...store.state.selected, ...photosOf(store.state, label).map(({ id }) => id)]) });
-  return element(
+  const menu = element(
     "details",
-    { class: "verbs" },
+    { class: "verbs", onclick: chosen, onkeydown: pressed, onfocusout: left },
     element("summary", { "aria-label": `More about ${label}` }, "More"),
     element(
       "div",
@@ -123,6 +123,16 @@ function cardVerbs(label, store, learner) {
       button("Forget class", forget, { class: "grave" }),
     ),
   );
+  function chosen({ target }) {
+    if (target.closest(".menu button")) menu.open = false;
+  }
+  function pressed({ key }) {
+    if (key === "Escape") menu.open = false;
+  }
+  function left({ relatedTarget }) {
+    if (relatedTarget && !menu.contains(relatedTarget)) menu.open = false;
+  }
+  return menu;
 }
 
 function countOf({ count, accuracy }) {
