@@ -2,8 +2,8 @@
 
 import { adders } from "./adders.js";
 import { unlabelled } from "./asker.js";
-import { drawBars } from "./bars.js";
-import { button, element, keyed, say } from "./dom.js";
+import { barsOf, drawBars } from "./bars.js";
+import { button, element, keyed, say, whileBusy } from "./dom.js";
 import { takesDrops } from "./files.js";
 import { drawReasons } from "./reasons.js";
 import { currentPhoto } from "./state.js";
@@ -106,7 +106,9 @@ function drawTries(root, store, asker) {
 /** All photos that were asked about, with what the model says; `show` brings the chosen one into view. */
 function drawStrip(root, store, asker, show) {
   const list = element("ul", { class: "tiles strip" });
-  const next = button("Which should I label next?", () => asker.suggest().then(show));
+  const next = button("Which should I label next?", () =>
+    whileBusy(next, "Comparing …", () => asker.suggest()).then(show),
+  );
   const open = (photo) => {
     asker.look(now(store, photo));
     show();
@@ -143,5 +145,6 @@ function inOrder(state) {
 function markOf({ answer, problem }) {
   if (problem) return "cannot be used";
   if (!answer) return "…";
-  return answer.unknown ? "none of these" : `${answer.label} ${percent(answer.confidence ?? 1)}`;
+  const best = barsOf(answer).find((bar) => bar.best);
+  return best ? `${best.label} ${percent(best.share)}` : answer.label;
 }

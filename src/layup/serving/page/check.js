@@ -1,7 +1,7 @@
 // How good the model is: the accuracy to expect, classes that need more, and who is taken for whom.
 
 import { drawConfusion } from "./confusion.js";
-import { button, element, say } from "./dom.js";
+import { button, element, say, whileBusy } from "./dom.js";
 import { counted, listed, percent } from "./words.js";
 
 const NAMED = 6; // classes that are listed by name
@@ -16,7 +16,7 @@ export function drawCheck(root, store, asker, learner) {
   const text = element("p", {});
   const more = element("p", {});
   const link = document.querySelector('a[href="#check"]');
-  const audit = button("Show who is taken for whom", () => asker.audit());
+  const audit = button("", () => whileBusy(audit, "Judging …", () => asker.audit()));
   const stale = element("p", { class: "quiet" }, "The model has changed since this table was made.");
   root.append(headline, scale, text, more, element("div", { class: "row" }, audit), stale);
   drawConfusion(root, store, learner);
@@ -35,7 +35,7 @@ export function drawCheck(root, store, asker, learner) {
     root.parentElement.hidden = link.hidden = !state.classes.length;
     audit.parentElement.hidden = state.classes.length < 2;
     stale.hidden = !state.audit || state.audit.version === state.version;
-    say(audit, state.audit ? "Judge again" : "Show who is taken for whom");
+    if (!audit.disabled) say(audit, state.audit ? "Judge again" : "Show who is taken for whom");
   });
 }
 

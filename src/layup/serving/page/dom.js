@@ -25,6 +25,19 @@ export function button(text, onclick, properties = {}) {
   return element("button", { type: "button", onclick, ...properties }, text);
 }
 
+/** Do something that takes a while: the button says so, and cannot be pressed again meanwhile. */
+export async function whileBusy(control, text, action) {
+  const before = control.textContent;
+  control.disabled = true;
+  control.textContent = text;
+  try {
+    await action();
+  } finally {
+    control.textContent = before;
+    control.disabled = false;
+  }
+}
+
 /** Set the text of an element, only if it changes: screen readers speak what was set. */
 export function say(node, text) {
   if (node.textContent !== text) node.textContent = text;

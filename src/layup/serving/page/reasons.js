@@ -1,18 +1,13 @@
 // Why the model says so: what each layer says, and where in the photo it is.
 
-import { button, element, say } from "./dom.js";
+import { button, element, say, whileBusy } from "./dom.js";
 import { draw } from "./heat.js";
 import { currentPhoto } from "./state.js";
 import { signed } from "./words.js";
 
 export function drawReasons(root, store, asker, canvas) {
-  const ask = button("Why?", async () => {
-    ask.disabled = true;
-    say(ask, "Looking at every part …");
-    await asker.explain(currentPhoto(store.state));
-    say(ask, "Why?");
-    ask.disabled = false;
-  });
+  const explain = () => asker.explain(currentPhoto(store.state));
+  const ask = button("Why?", () => whileBusy(ask, "Covering every part of it …", explain));
   const summary = element("p", { role: "status" });
   const legend = element("p", { class: "quiet legend" }, "Orange: where covering the photo costs the answer most.");
   const layers = element("div", {});
