@@ -3,8 +3,10 @@
 import { formOf } from "./api.js";
 import { newPhoto, withPhoto } from "./state.js";
 import { sweep, thumbnail } from "./thumbs.js";
+import { parts } from "./uploads.js";
 
 const AGAIN = 16; // photos that are asked about again after a lesson: they cost the network as much as one
+const LIGHT = 8 * 2 ** 20; // bytes of all of these, if one photo alone is not more
 const COMPARED = 64; // photos that are compared at once for a suggestion
 const SUGGESTED = 10; // of these, at most; and no more than half
 const SHOWN = 5; // classes with a bar
@@ -39,10 +41,11 @@ export class Asker {
     const { asked, current } = this.store.state;
     const usable = asked.filter((photo) => !photo.problem);
     const first = usable.filter((photo) => photo.key === current);
-    await this.#again([...first, ...usable.filter((photo) => photo.key !== current)].slice(0, AGAIN));
+    const others = usable.filter((photo) => photo.key !== current);
+    await this.#again(parts([...first, ...others], AGAIN, LIGHT)[0] ?? []);
   }
 
-  /** Take an asked photo from the page; the server never kept it. */
+  /** Take the asked photos from the page; the server never kept them. */
   clear() {
     this.store.set({ asked: [], current: null, suggested: [], reasons: new Map() });
     sweep(this.store.state);

@@ -32,8 +32,11 @@ export function drawBars(root, store) {
   const list = element("ul", { class: "bars", "aria-label": "How probable each class is" });
   root.append(list);
   store.drawn((state) => {
-    const answer = currentPhoto(state)?.answer;
-    list.hidden = !answer;
+    const photo = currentPhoto(state);
+    const answer = photo?.answer;
+    // Until the answer is there, the bars of the photo before stay, so that they move and do not grow anew.
+    list.hidden = !photo || Boolean(photo.problem) || !state.classes.length;
+    list.classList.toggle("waiting", !answer);
     if (answer) keyed(list, barsOf(answer), ({ key }) => key, makeBar);
   });
 }

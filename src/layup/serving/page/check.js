@@ -16,7 +16,9 @@ export function drawCheck(root, store, asker, learner) {
   const text = element("p", {});
   const more = element("p", {});
   const link = document.querySelector('a[href="#check"]');
-  const audit = button("", () => whileBusy(audit, "Judging …", () => asker.audit()));
+  const audit = button("", () => whileBusy(audit, "Judging …", () => asker.audit()).then(name));
+  const name = () => say(audit, store.state.audit ? "Judge again" : "Show who is taken for whom");
+  name();
   const stale = element("p", { class: "quiet" }, "The model has changed since this table was made.");
   root.append(headline, scale, text, more, element("div", { class: "row" }, audit), stale);
   drawConfusion(root, store, learner);
@@ -35,7 +37,6 @@ export function drawCheck(root, store, asker, learner) {
     root.parentElement.hidden = link.hidden = !state.classes.length;
     audit.parentElement.hidden = state.classes.length < 2;
     stale.hidden = !state.audit || state.audit.version === state.version;
-    if (!audit.disabled) say(audit, state.audit ? "Judge again" : "Show who is taken for whom");
   });
 }
 
