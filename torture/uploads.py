@@ -85,8 +85,7 @@ def form(images: Sequence[bytes], fields: Sequence[tuple[bytes, bytes]]) -> byte
     """A form as browsers send it."""
     parts = [b'Content-Disposition: form-data; name="%s"\r\n\r\n%s' % field for field in fields]
     parts += [
-        b'Content-Disposition: form-data; name="images"; filename="%d.png"\r\nContent-Type: image/png\r\n\r\n%s'
-        % (number, data)
+        b'Content-Disposition: form-data; name="images"; filename="%d.png"\r\n\r\n%s' % (number, data)
         for number, data in enumerate(images)
     ]
     ends = b"".join(b"--%s\r\n%s\r\n" % (BOUNDARY, part) for part in parts)
