@@ -40,9 +40,10 @@ def files(*contents: bytes) -> list[tuple[str, tuple[str, bytes]]]:
 
 @contextlib.contextmanager
 def service(path: Path | None = None, **options: Any) -> Iterator[Service]:
-    """A service on a small model: its `limits`, `tokens`, `hosts` and `demo` may be given."""
+    """A service on a small model: its `limits`, `tokens`, `hosts`, `demo` and `follow` may be given."""
+    loading, follow = {"backbone": small_network()}, options.get("follow", False)
     with (
-        LiveModel.open(path, new=new_model) as live,
+        LiveModel.open(path, new=new_model, loading=loading, follow=follow) as live,
         Service.of(
             live,
             options.get("hosts", Hosts.of("127.0.0.1")),
