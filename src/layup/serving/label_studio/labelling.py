@@ -41,7 +41,7 @@ class Labelling:
     >>> labelling.label_of(labelling.result("dog"))
     'dog'
     >>> labelling.best_of({"cat": 0.2, "dog": 0.3, "horse": 0.5})
-    ('dog', 0.3)
+    'dog'
     """
 
     photo: str
@@ -87,11 +87,10 @@ class Labelling:
         about = {"from_name": self.choices, "to_name": self.photo, "type": "choices"}
         return [{**about, "value": {"choices": [label]}}]
 
-    def best_of(self, probabilities: Mapping[str, float]) -> tuple[str, float] | None:
-        """The most probable of the classes that can be chosen here; None if the model knows none of them."""
-        allowed = [label for label in probabilities if self.labels is None or label in self.labels]
-        best = max(allowed, key=probabilities.__getitem__, default=None)
-        return None if best is None else (best, probabilities[best])
+    def best_of(self, scores: Mapping[str, float]) -> str | None:
+        """The class with the highest score of those that can be chosen here; None if there is none."""
+        allowed = [label for label in scores if self.labels is None or label in self.labels]
+        return max(allowed, key=scores.__getitem__, default=None)
 
     def _is_ours(self, item: Any) -> bool:
         return (

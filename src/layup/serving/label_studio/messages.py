@@ -1,4 +1,7 @@
-"""What Label Studio sends, as far as it is used: all else is dropped unread, such as its access token."""
+"""What Label Studio sends, as far as it is used, and what it is answered.
+
+All else that it sends is dropped unread, such as its access token.
+"""
 
 from __future__ import annotations
 
@@ -80,6 +83,42 @@ class Event(BaseModel):
         """Each annotation with its task."""
         tasks = {task.id: task for task in _listed(self.task)}
         return [(each, tasks[each.task]) for each in _listed(self.annotation) if each.task in tasks]
+
+
+class Health(BaseModel):
+    """The answer that Label Studio takes for being there."""
+
+    status: str = "UP"
+    model_class: str = "layup"
+
+
+class Version(BaseModel):
+    """Which predictions are up to date."""
+
+    model_version: str
+
+
+class Prediction(Version):
+    """A class in Label Studio's own form, and how probable it is; None if the model cannot tell."""
+
+    result: list[dict[str, Any]]
+    score: float | None
+
+
+class Predicted(Version):
+    """Predictions for each task: one or none."""
+
+    results: list[list[Prediction]]
+    problems: list[str]
+
+
+class Followed(BaseModel):
+    """What an event changed in the model."""
+
+    learned: dict[str, int]
+    forgotten: dict[str, int]
+    moved: int
+    problems: list[str]
 
 
 def _listed(given: T | list[T]) -> list[T]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from layup.errors import InputError
 from layup.serving.label_studio.labelling import Labelling
-from layup.serving.label_studio.messages import Task, Wanted
+from layup.serving.label_studio.messages import Predicted, Prediction, Task, Wanted
 from layup.serving.label_studio.studio import Studio
 from layup.serving.live import LiveModel
 from layup.serving.snapshot import Facts
@@ -24,26 +24,35 @@ def version_of(facts: Facts) -> str:
     return " ".join(["layup", str(facts.version), *([facts.state_hash[:8]] if facts.state_hash else [])])
 
 
-def predict(live: LiveModel, studio: Studio, wanted: Wanted) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Said:
+    """What the model says of one photo: a score for each class, and, if it can tell, how probable each is."""
+
+    scores: dict[str, float]
+    probabilities: dict[str, float]
+
+
+def predict(live: LiveModel, studio: Studio, wanted: Wanted) -> Predicted:
     """One prediction per task, in order; none for a task whose photo cannot be used, and a sentence why.
 
     The best class of those that the project offers, and how probable it is among all classes of the model: a
     photo of something else has a low score, and is asked for early.
     """
     labelling, facts = Labelling.parse(wanted.label_config), live.facts()
-    results: list[list[dict[str, Any]]] = []
+    version = version_of(facts)
+    results: list[list[Prediction]] = []
     problems: list[str] = []
     for start in range(0, len(wanted.tasks), TOGETHER):
         tasks = wanted.tasks[start : start + TOGETHER]
         said = _said(live, studio, labelling, tasks, problems) if facts.counts else {}
-        results += [_prediction(labelling, said.get(task.id, {}), version_of(facts)) for task in tasks]
-    return {"results": results, "model_version": version_of(facts), "problems": problems}
+        results += [_predictions(labelling, said.get(task.id), version) for task in tasks]
+    return Predicted(results=results, model_version=version, problems=problems)
 
 
 def _said(
     live: LiveModel, studio: Studio, labelling: Labelling, tasks: Sequence[Task], problems: list[str]
-) -> dict[int, dict[str, float]]:
-    """How probable the model finds each class, by task; tasks whose photo cannot be used are missing."""
+) -> dict[int, Said]:
+    """What the model says, by task; tasks whose photo cannot be used are missing."""
     photos: dict[int, bytes] = {}
     for task in tasks:
         try:
@@ -54,18 +63,19 @@ def _said(
         return {}
     found, numbers = live.predict([*photos.values()]).predictions, [*photos]
     problems += [f"Task {numbers[bad.index]} has no prediction: {bad.reason}" for bad in found.bad]
-    rows = found.scores if found.probabilities is None else found.probabilities
+    sure = found.probabilities
     return {
-        numbers[index]: dict(zip(found.classes, row.tolist(), strict=True))
-        for index, row in zip(found.kept, rows, strict=True)
+        numbers[index]: Said(
+            dict(zip(found.classes, found.scores[row].tolist(), strict=True)),
+            {} if sure is None else dict(zip(found.classes, sure[row].tolist(), strict=True)),
+        )
+        for row, index in enumerate(found.kept)
     }
 
 
-def _prediction(
-    labelling: Labelling, probabilities: Mapping[str, float], version: str
-) -> list[dict[str, Any]]:
-    best = labelling.best_of(probabilities)
-    if best is None:
+def _predictions(labelling: Labelling, said: Said | None, version: str) -> list[Prediction]:
+    best = None if said is None else labelling.best_of(said.scores)
+    if said is None or best is None:
         return []
-    label, score = best
-    return [{"result": labelling.result(label), "score": score, "model_version": version}]
+    score = said.probabilities.get(best)
+    return [Prediction(result=labelling.result(best), score=score, model_version=version)]

@@ -41,8 +41,8 @@ class Studio:
     b'GIF89a'
     >>> Studio("http://localhost:8080").photo("s3://a/1.jpg")
     Traceback (most recent call last):
-    layup.errors.InputError: 's3://a/1.jpg' is no photo of the Label Studio that this server was given. It must \
-be a data: address, or a path below /data/upload/ or /data/local-files/ there.
+    layup.errors.InputError: 's3://a/1.jpg' is no photo of the Label Studio that this server was given. It \
+must be a data: address, or a path below /data/upload/ or /data/local-files/ there.
     """
 
     def __init__(self, address: str = "", key: str | None = None) -> None:

@@ -6,22 +6,31 @@ before the model is changed, a busy model is waited for, and *Start Training* co
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from layup.errors import BusyError, InputError
+from layup.errors import BusyError, InputError, ReadOnlyError
 from layup.images import image_digest, open_image
 from layup.model import Outcome
 from layup.serving.label_studio.labelling import Labelling
 from layup.serving.label_studio.ledger import Ledger, Statement
-from layup.serving.label_studio.messages import AnnotatedTask, Annotation, Event, Project, Task
+from layup.serving.label_studio.messages import (
+    AnnotatedTask,
+    Annotation,
+    Event,
+    Followed,
+    Project,
+    Task,
+)
 from layup.serving.label_studio.studio import Studio
 from layup.serving.live import LiveModel
 
@@ -55,10 +64,14 @@ class Told:
             f"A photo was not learned: {photo.error}" for photo in outcome.photos if photo.error
         ]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        changed = {"learned": dict(self.learned), "forgotten": dict(self.forgotten), "moved": self.moved}
-        return {**changed, "problems": self.problems}
+    def followed(self) -> Followed:
+        """In the form of an answer."""
+        return Followed(
+            learned=dict(self.learned),
+            forgotten=dict(self.forgotten),
+            moved=self.moved,
+            problems=self.problems,
+        )
 
 
 class Teacher:
@@ -72,19 +85,13 @@ class Teacher:
 
     def hear(self, event: Event) -> Told:
         """Follow an event. What is no news changes nothing; what is not about annotations is ignored."""
-        handle = EVENTS.get(event.action)
-        told = Told()
-        if handle is not None:
-            if event.project is None:
-                raise InputError(
-                    f"The webhook {event.action} came without its payload. Turn on 'Send payload' for it."
-                )
-            if self.live.facts().anonymous:
-                raise InputError(
-                    "This model is anonymous: it does not know its photos again, so it cannot follow "
-                    "annotations. Use a model that is not."
-                )
-            handle(self, event, event.project, told)
+        handle, told = EVENTS.get(event.action), Told()
+        if handle is None:
+            return told
+        if event.project is None:
+            raise InputError(f"{event.action} came without its payload. Turn on 'Send payload' for webhooks.")
+        self._require_able()
+        handle(self, event, event.project, told)
         for problem in told.problems:
             logger.warning("%s", problem)
         return told
@@ -114,6 +121,17 @@ class Teacher:
         )
 
     # ---- steps
+
+    def _require_able(self) -> None:
+        """Refuse before anything is written down."""
+        facts = self.live.facts()
+        if facts.read_only:
+            raise ReadOnlyError("This server only follows another one. Connect Label Studio to that one.")
+        if facts.anonymous:
+            raise InputError(
+                "This model is anonymous: it does not recognise its photos, so it cannot follow annotations. "
+                "Use a model that is not."
+            )
 
     def _list(self, project: Project, told: Told) -> set[int] | None:
         """Follow all annotations that are there, and return them; None if tasks came or went meanwhile."""
@@ -230,6 +248,24 @@ class Teacher:
         if photo_id(contents) != photo:
             raise InputError(f"Task {task.get('id')} has another photo now. Press Start Training.")
         return contents
+
+
+@contextlib.contextmanager
+def following(
+    live: LiveModel, address: str | None, key: str | None, model: Path | None
+) -> Iterator[Teacher | None]:
+    """A teacher for the Label Studio at this address; none without one.
+
+    key: of one of its users. model: the model's file, beside which annotations are noted; None for a model in
+    memory. A copy that only follows another server notes nothing.
+    """
+    if address is None:
+        yield None
+        return
+    noted = None if model is None or live.facts().read_only else model.with_name(f"{model.name}.label-studio")
+    studio = Studio(address, key)
+    with contextlib.closing(Ledger(noted, studio.address)) as ledger:
+        yield Teacher(live, studio, ledger)
 
 
 EVENTS: Mapping[str, Callable[[Teacher, Event, Project, Told], None]] = {
