@@ -138,13 +138,13 @@ async def _pour(request: Request, limits: Limits, take: Take, sink: Sink) -> Non
         async with asyncio.timeout(limits.upload):
             async for chunk in request.stream():
                 received += len(chunk)
-                if received > 2 * limits.body:
-                    break
                 if refused is None:
                     try:
                         _keep(chunk, received, limits, take, sink)
                     except RequestError as error:
                         refused = error
+                if received > 2 * limits.body:
+                    break
     except TimeoutError:
         raise RequestError(
             408,

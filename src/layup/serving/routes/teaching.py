@@ -107,7 +107,8 @@ async def rename(request: Request, service: TheService, take: TheRoom, key: Key 
     """Give a class another name. The name of another class makes the two one."""
     names = await receive_json(request, service.limits, take, answers.Renaming)
     own = _own("rename", key)
-    return lesson(await service.teaching.run(service.live.rename, names.old, names.new, key=own))
+    done = lesson(await service.teaching.run(service.live.rename, names.old, names.new, key=own))
+    return done.model_copy(update={"message": f"Renamed {names.old!r} to {names.new!r}."})
 
 
 @router.post("/undo", summary="Take the last lesson back", responses=refusals())
@@ -158,7 +159,7 @@ def summary(done: Outcome) -> str:
     """What a lesson did, in a sentence or two.
 
     >>> summary(Outcome(3, {"cat": 2}, learned={"cat": 2}, known=1))
-    'Learned 2 photos. 1 photo was known already.'
+    'Learned 2 photos. Known already: 1 photo.'
     >>> summary(Outcome(4, {}, forgotten={"cat": 2}, exact=False)).partition(". ")[0]
     'Forgot 2 photos'
     """
@@ -168,7 +169,11 @@ def summary(done: Outcome) -> str:
     if done.moved:
         said.append(f"Moved {plural(done.moved, 'photo')} to another class.")
     if done.known:
-        said.append(f"{plural(done.known, 'photo')} {'was' if done.known == 1 else 'were'} known already.")
+        said.append(f"Known already: {plural(done.known, 'photo')}.")
+    if conflicts := sum(each.status == "conflict" for each in done.photos):
+        said.append(f"Known as another class, and left there: {plural(conflicts, 'photo')}.")
+    if bad := sum(each.status == "bad" for each in done.photos):
+        said.append(f"Cannot be used: {plural(bad, 'photo')}.")
     if gone := sum(done.forgotten.values()) - done.moved:
         exactly = EXACT if done.exact else INEXACT
         said.append(f"Forgot {plural(gone, 'photo')}. {exactly}")
