@@ -113,12 +113,12 @@ class Predicted(Version):
 
 
 class Followed(BaseModel):
-    """What an event changed in the model."""
+    """What an event changed in the model, and what could not be followed, in sentences."""
 
-    learned: dict[str, int]
-    forgotten: dict[str, int]
-    moved: int
-    problems: list[str]
+    learned: dict[str, int] = {}
+    forgotten: dict[str, int] = {}
+    moved: int = 0
+    problems: list[str] = []
 
 
 def _listed(given: T | list[T]) -> list[T]:

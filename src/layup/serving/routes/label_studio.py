@@ -94,4 +94,4 @@ async def webhook(
 ) -> messages.Followed:
     """Learn what was annotated, move what was annotated otherwise, and forget what no longer is."""
     event = await received(request, service, take, Event)
-    return await service.teaching.run(lambda: teacher.hear(event).followed())
+    return await service.teaching.run(teacher.hear, event)
