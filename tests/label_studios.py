@@ -1,4 +1,4 @@
-"""A small Label Studio on loopback, which gives out tasks and photos, and tells of events, as the real one does."""
+"""A small Label Studio on loopback, which gives out photos and tells of events, as the real one does."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from layup.serving.label_studio import Event
 KEY = "the key of a user"
 CONFIG = """<View>
   <Image name="photo" value="$image"/>
-  <Choices name="kind" toName="photo"><Choice value="cat"/><Choice value="dog"/><Choice value="owl"/></Choices>
+  <Choices name="kind" toName="photo"><Choice value="cat"/><Choice value="dog"/><Choice value="owl"/>
+  </Choices>
 </View>"""
 BEGINNING = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -31,10 +31,7 @@ def verdict(photo: str, said: list[Statement]) -> str | None:
     ours = [each for each in ours if each.truth] or ours
     votes = Counter(each.label for each in ours)
     last = {each.label: max(one.changed for one in ours if one.label == each.label) for each in ours}
-    ranks = sorted(((votes[label], last[label]) for label in votes), reverse=True)
-    best = [label for label in votes if (votes[label], last[label]) == ranks[0]]
-    assert len(best) <= 1 or len(ranks) > 1  # equal votes at the same time: either will do
-    return min(best, key=str) if best else None
+    return min(votes, key=lambda label: (-votes[label], -last[label], label), default=None)
 
 
 @given(st.lists(st.one_of(STATEMENTS, st.integers(1, 6)), max_size=30))

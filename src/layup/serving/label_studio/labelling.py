@@ -14,6 +14,7 @@ from unicodedata import normalize
 from xml.parsers import expat
 
 from layup.errors import InputError
+from layup.formats import has_controls
 
 LONGEST = 1_000_000
 """Characters of a configuration."""
@@ -80,7 +81,9 @@ class Labelling:
         """The class that an annotation's result names; None if it names none, or several."""
         values = [each.get("value") for each in result if self._is_ours(each)]
         chosen = [each for value in values if isinstance(value, Mapping) for each in _listed(value)]
-        return normalize("NFC", chosen[0]) if len(chosen) == 1 and isinstance(chosen[0], str) else None
+        (label,) = chosen if len(chosen) == 1 else (None,)
+        usable = isinstance(label, str) and label and not has_controls(label)
+        return normalize("NFC", label) if usable else None
 
     def result(self, label: str) -> list[dict[str, Any]]:
         """How a prediction names a class."""

@@ -135,7 +135,7 @@ class Ledger:
         found = self._rows(
             "SELECT label FROM annotations WHERE photo = ?1 AND label IS NOT NULL AND truth = "
             "(SELECT MAX(truth) FROM annotations WHERE photo = ?1 AND label IS NOT NULL) "
-            "GROUP BY label ORDER BY COUNT(*) DESC, MAX(changed) DESC LIMIT 1",
+            "GROUP BY label ORDER BY COUNT(*) DESC, MAX(changed) DESC, label LIMIT 1",
             photo,
         )
         return found[0][0] if found else None

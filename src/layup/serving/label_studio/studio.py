@@ -20,6 +20,8 @@ from urllib.parse import SplitResult, quote, unquote, unquote_to_bytes, urlsplit
 from layup.errors import InputError
 
 SECONDS = 10.0
+"""How long Label Studio may be silent."""
+SECONDS_IN_ALL = 30.0
 """How long a photo, or a page of tasks, may take."""
 MOST_BYTES = 50 * 2**20
 """Of a photo, or a page of tasks."""
@@ -191,14 +193,14 @@ def _inside(reference: str) -> bytes:
 
 def _bounded(answer: Any, what: str) -> bytes:
     """All that is sent, up to a size and a time: each single read has its own time limit only."""
-    pieces, size, end = [], 0, time.monotonic() + SECONDS
+    pieces, size, end = [], 0, time.monotonic() + SECONDS_IN_ALL
     while piece := answer.read(PIECE):
         pieces.append(piece)
         size += len(piece)
         if size > MOST_BYTES:
             raise _too_large(what)
         if time.monotonic() > end:
-            raise TimeoutError(f"it was not sent within {SECONDS:.0f} seconds")
+            raise TimeoutError(f"it was not sent within {SECONDS_IN_ALL:.0f} seconds")
     return b"".join(pieces)
 
 
