@@ -67,13 +67,17 @@ def test_what_is_no_text_is_no_photo(reference: object) -> None:
         Studio(HERE).photo(reference)
 
 
-@pytest.mark.parametrize("reference", ["data:image/png;base64,%%%", "data:image/png;base64", "data:;base64,é"])
+@pytest.mark.parametrize(
+    "reference", ["data:image/png;base64,%%%", "data:image/png;base64", "data:;base64,é"]
+)
 def test_a_damaged_photo_inside_a_task_is_told(reference: str) -> None:
     with pytest.raises(InputError, match="cannot be decoded"):
         Studio().photo(reference)
 
 
-@pytest.mark.parametrize("reference", ["/data/upload/\n1.png", "/data/upload/é\ud800.png", "/data/upload/1.png"])
+@pytest.mark.parametrize(
+    "reference", ["/data/upload/\n1.png", "/data/upload/é\ud800.png", "/data/upload/1.png"]
+)
 def test_where_nothing_answers_it_is_told_what_to_check(reference: str) -> None:
     with pytest.raises(InputError, match=r"does not give|is no photo"):
         Studio(HERE).photo(reference)
@@ -166,7 +170,15 @@ def test_what_is_no_label_studio_is_found_out(small: SmallStudio, answer: bytes)
 
 @pytest.mark.parametrize(
     "address",
-    ["localhost:8080", "ftp://host", "http://", "http://user:secret@host", "http://host/?q", "http://h:x", "http://["],
+    [
+        "localhost:8080",
+        "ftp://host",
+        "http://",
+        "http://user:secret@host",
+        "http://host/?q",
+        "http://h:x",
+        "http://[",
+    ],
 )
 def test_an_address_that_is_none_is_refused(address: str) -> None:
     with pytest.raises(InputError, match="is not an address of a Label Studio"):

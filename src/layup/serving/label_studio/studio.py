@@ -142,7 +142,7 @@ must be a data: address, or a path below /data/upload/ or /data/local-files/ the
         return {"Authorization": f"Bearer {self._access}"}
 
     def _open(self, path: str, what: str, headers: dict[str, str], body: bytes | None = None) -> bytes:
-        url = self.address + quote(path, safe="/?&=%:+,;@!$'()*~[]")
+        url = self.address + quote(path, safe="/?&=%:+,;@!$'()*~[]", errors="replace")
         try:
             request = urllib.request.Request(url, body, headers)
             with self._opener.open(request, timeout=SECONDS) as answer:
