@@ -14,7 +14,7 @@ from fastapi.testclient import TestClient
 from PIL import Image
 
 from layup import ImageModel, LayUP
-from layup.serving import Hosts, Limits, LiveModel, Service, Tokens, address_of, create_app, listening
+from layup.serving import Hosts, RequestLimits, LiveModel, Service, Tokens, address_of, create_app, listening
 from layup.serving.server import server_of
 from models import picture, small_network
 
@@ -46,7 +46,7 @@ def service(path: Path | None = None, **options: Any) -> Iterator[Service]:
             live,
             options.get("hosts", Hosts.of("127.0.0.1")),
             options.get("tokens", Tokens()),
-            options.get("limits", Limits(rate=1e6, burst=1_000_000)),
+            options.get("limits", RequestLimits(rate=1e6, burst=1_000_000)),
             options.get("demo"),
         )
 
@@ -59,10 +59,10 @@ def client(path: Path | None = None, **options: Any) -> Iterator[TestClient]:
 
 
 @contextlib.contextmanager
-def running(app: Any, limits: Limits | None = None) -> Iterator[str]:
+def running(app: Any, limits: RequestLimits | None = None) -> Iterator[str]:
     """The address at which an application is served, by a thread of this process."""
     ready = threading.Event()
-    server = server_of(app, limits or Limits(), ready.set)
+    server = server_of(app, limits or RequestLimits(), ready.set)
     with listening("127.0.0.1", 0) as bound:
         thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[bound])))
         thread.start()

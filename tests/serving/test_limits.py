@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from layup.serving import Limits
+from layup.serving import RequestLimits
 from layup.serving.limits import Rate, Room
 from layup.serving.refusals import RequestError
 from servers import client, files, photo
@@ -44,7 +44,7 @@ def test_not_every_client_is_remembered_for_ever():
 
 
 def test_who_asks_too_often_is_told_when_to_come_again():
-    with client(limits=Limits(rate=0.25, burst=2)) as asking:
+    with client(limits=RequestLimits(rate=0.25, burst=2)) as asking:
         answers = [asking.get("/v2/health/live") for _ in range(3)]
     assert [each.status_code for each in answers] == [200, 200, 429]
     assert answers[2].headers["retry-after"] == "4"
@@ -64,7 +64,7 @@ def test_room_is_given_back():
 
 
 def test_uploads_that_do_not_fit_together_are_told_to_come_again():
-    with client(limits=Limits(held=500)) as asking:
+    with client(limits=RequestLimits(held=500)) as asking:
         answer = asking.post("/teach", files=files(photo(0) + bytes(1000)), data={"label": "a"})
         assert (answer.status_code, answer.json()["error"]["code"]) == (503, "busy")
         assert answer.headers["retry-after"]

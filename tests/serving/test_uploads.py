@@ -6,10 +6,10 @@ import tempfile
 
 import pytest
 
-from layup.serving import Limits, uploads
+from layup.serving import RequestLimits, uploads
 from servers import client, files, photo
 
-SMALL = Limits(body=4000, image=1000, images=3, field=20)
+SMALL = RequestLimits(body=4000, image=1000, images=3, field=20)
 
 
 @pytest.fixture(scope="module")

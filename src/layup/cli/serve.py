@@ -107,7 +107,7 @@ def serve(
         serving.following(live, label_studio, os.environ.get("LABEL_STUDIO_API_KEY"), model) as teacher,
     ):
         shown = serving.demo(live) if demo else None
-        limits = serving.Limits()
+        limits = serving.RequestLimits()
         hosts = serving.Hosts.of(host, allow_host or [])
         service = serving.Service.of(live, hosts, tokens, limits, shown, teacher)
         _introduce(model, live.facts())

@@ -20,7 +20,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from layup.errors import InputError
 from layup.formats import json_text
-from layup.serving.limits import Limits
+from layup.serving.limits import RequestLimits
 from layup.serving.refusals import body_of
 
 GRACE = 60
@@ -75,7 +75,7 @@ def address_of(bound: socket.socket, host: str) -> str:
     return f"http://{name}:{bound.getsockname()[1]}"
 
 
-def serve(app: ASGIApp, bound: socket.socket, limits: Limits, ready: Callable[[], None]) -> None:
+def serve(app: ASGIApp, bound: socket.socket, limits: RequestLimits, ready: Callable[[], None]) -> None:
     """Call `ready`, and answer requests until Ctrl-C or SIGTERM; then finish what was accepted.
 
     For a process that does nothing else: it logs errors, and limits the pixels of images.
@@ -85,7 +85,7 @@ def serve(app: ASGIApp, bound: socket.socket, limits: Limits, ready: Callable[[]
     asyncio.run(server_of(app, limits, ready).serve(sockets=[bound]))
 
 
-def server_of(app: ASGIApp, limits: Limits, ready: Callable[[], None]) -> Server:
+def server_of(app: ASGIApp, limits: RequestLimits, ready: Callable[[], None]) -> Server:
     """A server that is not started yet."""
     config = uvicorn.Config(
         app,
@@ -138,7 +138,7 @@ class Server(uvicorn.Server):
                 signal.signal(each, handler)
 
 
-def _connection(limits: Limits) -> type[H11Protocol]:
+def _connection(limits: RequestLimits) -> type[H11Protocol]:
     """A connection that does not wait for ever until a request's header is complete."""
 
     class Connection(H11Protocol):

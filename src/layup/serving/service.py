@@ -12,7 +12,7 @@ from layup.serving.demo import DemoPhotos
 from layup.serving.guard import Hosts, Tokens
 from layup.serving.label_studio import Teacher
 from layup.serving.lanes import Lane
-from layup.serving.limits import Limits, Rate, Room
+from layup.serving.limits import RequestLimits, Rate, Room
 from layup.serving.live import LiveModel
 from layup.serving.metrics import Metrics
 from layup.serving.uploads import Take
@@ -29,7 +29,7 @@ class Service:
     live: LiveModel
     hosts: Hosts
     tokens: Tokens
-    limits: Limits
+    limits: RequestLimits
     demo: DemoPhotos | None
     asking: Lane
     teaching: Lane
@@ -44,7 +44,7 @@ class Service:
         live: LiveModel,
         hosts: Hosts,
         tokens: Tokens,
-        limits: Limits,
+        limits: RequestLimits,
         demo: DemoPhotos | None,
         teacher: Teacher | None = None,
     ) -> Service:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from layup.formats import size_of
 from layup.images import described, image_digest
 from layup.serving.answers import Problem
-from layup.serving.limits import Limits
+from layup.serving.limits import RequestLimits
 from layup.serving.live import LiveModel
 from layup.serving.refusals import RequestError
 from layup.serving.uploads import Upload
@@ -25,7 +25,7 @@ class Photos:
     left_out: dict[int, Problem]
 
     @classmethod
-    def of(cls, upload: Upload, limits: Limits) -> Photos:
+    def of(cls, upload: Upload, limits: RequestLimits) -> Photos:
         """Those that are too large are left out; if all are, the request is refused."""
         large = (
             f"{{!r}} is larger than {size_of(limits.image)}, which is the most that is taken. Scale it down."
