@@ -14,7 +14,7 @@ from fastapi.testclient import TestClient
 from PIL import Image
 
 from layup import ImageModel, LayUP
-from layup.serving import Hosts, RequestLimits, LiveModel, Service, Tokens, address_of, create_app, listening
+from layup.serving import Hosts, LiveModel, RequestLimits, Service, Tokens, address_of, create_app, listening
 from layup.serving.server import server_of
 from models import picture, small_network
 

@@ -12,7 +12,7 @@ from layup.serving.demo import DemoPhotos
 from layup.serving.guard import Hosts, Tokens
 from layup.serving.label_studio import Teacher
 from layup.serving.lanes import Lane
-from layup.serving.limits import RequestLimits, Rate, Room
+from layup.serving.limits import Rate, RequestLimits, Room
 from layup.serving.live import LiveModel
 from layup.serving.metrics import Metrics
 from layup.serving.uploads import Take

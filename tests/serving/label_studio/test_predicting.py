@@ -68,7 +68,9 @@ def test_a_model_that_knows_nothing_predicts_nothing(small: SmallStudio, live: L
     assert (asked(small, live).results, asked(small, live).problems) == ([[]], [])
 
 
-def test_a_class_that_the_project_does_not_offer_is_not_predicted(small: SmallStudio, live: LiveModel) -> None:
+def test_a_class_that_the_project_does_not_offer_is_not_predicted(
+    small: SmallStudio, live: LiveModel
+) -> None:
     live.teach([photo(0), photo(1)], ["cat", "wolf"])
     small.add(photo(1))
     ((one,),) = asked(small, live).results

@@ -82,8 +82,9 @@ class Labelling:
         values = [each.get("value") for each in result if self._is_ours(each)]
         chosen = [each for value in values if isinstance(value, Mapping) for each in _listed(value)]
         (label,) = chosen if len(chosen) == 1 else (None,)
-        usable = isinstance(label, str) and label and not has_controls(label)
-        return normalize("NFC", label) if usable else None
+        if not isinstance(label, str) or not label or has_controls(label):
+            return None
+        return normalize("NFC", label)
 
     def result(self, label: str) -> list[dict[str, Any]]:
         """How a prediction names a class."""

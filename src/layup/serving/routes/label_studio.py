@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+from collections.abc import Iterator
 from typing import Annotated, TypeVar
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import PlainTextResponse
 from pydantic import BaseModel
 
+from layup.errors import LayupError
 from layup.serving.label_studio import Event, Labelling, Setup, Teacher, Wanted, messages, predict, version_of
 from layup.serving.refusals import RequestError
 from layup.serving.routes.bodies import body, json_body, refusals
@@ -44,10 +47,16 @@ router = APIRouter(
 
 
 async def received(request: Request, service: TheService, take: Take, kind: type[Value]) -> Value:
-    """A message of Label Studio. It shows nobody why one is refused, so the log says it."""
+    """A message of Label Studio."""
+    return await receive_json(request, service.limits, take, kind, MOST)
+
+
+@contextlib.contextmanager
+def logged() -> Iterator[None]:
+    """Label Studio shows nobody why it is refused, so the log says it."""
     try:
-        return await receive_json(request, service.limits, take, kind, MOST)
-    except RequestError as error:
+        yield
+    except LayupError as error:
         logger.warning("Refused what Label Studio sent: %s", error)
         raise
 
@@ -69,9 +78,10 @@ async def setup(
     request: Request, service: TheService, teacher: TheTeacher, take: TheRoom
 ) -> messages.Version:
     """The version of the model, if a project's labelling configuration gives each photo one class."""
-    said = await received(request, service, take, Setup)
-    Labelling.parse(said.config)
-    return messages.Version(model_version=version_of(await service.asking.run(teacher.live.facts)))
+    with logged():
+        said = await received(request, service, take, Setup)
+        Labelling.parse(said.config)
+        return messages.Version(model_version=version_of(await service.asking.run(teacher.live.facts)))
 
 
 @router.post("/predict", summary="What is in tasks", openapi_extra=body(json_body(Wanted)))
@@ -79,8 +89,9 @@ async def predicted(
     request: Request, service: TheService, teacher: TheTeacher, take: TheRoom
 ) -> messages.Predicted:
     """A prediction for each task, with a score from 0 to 1 by which Label Studio orders them."""
-    wanted = await received(request, service, take, Wanted)
-    return await service.asking.run(predict, teacher.live, teacher.studio, wanted)
+    with logged():
+        wanted = await received(request, service, take, Wanted)
+        return await service.asking.run(predict, teacher.live, teacher.studio, wanted)
 
 
 @router.post(
@@ -93,5 +104,6 @@ async def webhook(
     request: Request, service: TheService, teacher: TheTeacher, take: TheRoom
 ) -> messages.Followed:
     """Learn what was annotated, move what was annotated otherwise, and forget what no longer is."""
-    event = await received(request, service, take, Event)
-    return await service.teaching.run(teacher.hear, event)
+    with logged():
+        event = await received(request, service, take, Event)
+        return await service.teaching.run(teacher.hear, event)
