@@ -17,10 +17,6 @@ READING = [
     ("GET", "/model/info"),
     ("GET", "/log"),
     ("GET", "/metrics"),
-    ("GET", "/label-studio/health"),
-    ("GET", "/label-studio/metrics"),
-    ("POST", "/label-studio/setup"),
-    ("POST", "/label-studio/predict"),
     ("POST", "/predict"),
     ("POST", "/explain"),
     ("POST", "/suggest"),
@@ -30,7 +26,6 @@ CHANGING = [
     ("POST", "/forget"),
     ("POST", "/rename"),
     ("POST", "/undo"),
-    ("POST", "/label-studio/webhook"),
     ("GET", "/model"),
 ]
 OPEN = ["/v2/health/live", "/v2/health/ready", "/openapi.json"]
