@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
+from layup.errors import InputError
 from layup.formats import size_of
 from layup.images import described, image_digest
 from layup.serving.answers import Problem
@@ -51,9 +54,14 @@ class Photos:
         return Problem(code="bad-image", message=reason.replace(described(self.contents[turn]), repr(name)))
 
 
-def require_taught(live: LiveModel) -> None:
-    """Refuse to say anything about photos if the model knows no class."""
-    if not live.facts().counts:
+@contextmanager
+def of_a_taught_model(live: LiveModel) -> Iterator[None]:
+    """What fails inside because the model knows no class is refused as that."""
+    try:
+        yield
+    except InputError as error:
+        if live.facts().counts:
+            raise
         raise RequestError(
             409, "nothing-learned", "This model knows no class yet. Teach it a photo first: POST /teach."
-        )
+        ) from error

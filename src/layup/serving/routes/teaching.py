@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from fastapi import APIRouter, Depends, Request
 
 from layup.formats import plural
@@ -28,6 +30,12 @@ INEXACT = (
     "class, since their features are not kept here. Photos that are forgotten by their files leave nothing."
 )
 """What forgetting has undone."""
+LEFT = {
+    "conflict": "Known as another class, and left there",
+    "unknown": "Never learned",
+    "bad": "Cannot be used",
+}
+"""Why nothing was done with a photo."""
 
 
 @router.post("/teach", summary="Teach photos", responses=refusals(), openapi_extra=body(form(FIELDS)))
@@ -170,10 +178,8 @@ def summary(done: Outcome) -> str:
         said.append(f"Moved {plural(done.moved, 'photo')} to another class.")
     if done.known:
         said.append(f"Known already: {plural(done.known, 'photo')}.")
-    if conflicts := sum(each.status == "conflict" for each in done.photos):
-        said.append(f"Known as another class, and left there: {plural(conflicts, 'photo')}.")
-    if bad := sum(each.status == "bad" for each in done.photos):
-        said.append(f"Cannot be used: {plural(bad, 'photo')}.")
+    statuses = Counter[str](each.status for each in done.photos)
+    said += [f"{words}: {plural(statuses[name], 'photo')}." for name, words in LEFT.items() if statuses[name]]
     if gone := sum(done.forgotten.values()) - done.moved:
         exactly = EXACT if done.exact else INEXACT
         said.append(f"Forgot {plural(gone, 'photo')}. {exactly}")
