@@ -105,9 +105,10 @@ async def receive_upload(
 
 
 async def receive_json(
-    request: Request, limits: RequestLimits, take: Take, kind: type[Value], most: int = JSON
+    request: Request, limits: RequestLimits, take: Take, kind: type[Value], most: int | None = None
 ) -> Value:
-    """The JSON body of a request, of so many bytes at most, checked."""
+    """The JSON body of a request, of so many bytes at most, else as many as all may have; checked."""
+    most = JSON if most is None else most
     if media_type(request) != "application/json":
         raise RequestError(
             415, "unsupported-type", "Cannot read this body. Send JSON, as Content-Type: application/json."
