@@ -204,6 +204,21 @@ def test_annotations_are_learned_moved_and_forgotten_exactly(studio: Site, layup
     assert state(layup) == taught({2: "0", 4: "1"})
 
 
+def test_the_task_that_the_model_is_least_sure_of_comes_next(studio: Site, layup: Site) -> None:
+    project = Labelling(studio, layup)
+    project.annotate(0, "0")
+    project.annotate(3, "1")
+    everything = {"selectedItems": {"all": True, "excluded": []}}
+    studio.ask("POST", f"/api/dm/actions?id=retrieve_tasks_predictions&project={project.project}", everything)
+    scores = {project.tasks[number]: project.predictions(number)[-1]["score"] for number in (1, 2, 4, 5)}
+    newest = project.predictions(1)[-1]["model_version"]
+    order = {"sampling": "Uncertainty sampling", "model_version": newest}
+    studio.ask("PATCH", f"/api/projects/{project.project}", order)
+    chosen = studio.ask("GET", f"/api/projects/{project.project}/next")["id"]
+    assert chosen == min(scores, key=scores.__getitem__)
+    assert len({*scores.values()}) == len(scores)
+
+
 def test_without_the_token_it_is_not_connected(studio: Site, layup: Site) -> None:
     project = studio.ask("POST", "/api/projects", {"title": "locked", "label_config": CONFIG})["id"]
     connection = {"url": f"{layup.address}/label-studio", "project": project, "title": "layup"}
