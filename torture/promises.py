@@ -14,6 +14,8 @@ from torture import (
     mutations,
     power,
     records,
+    serving,
+    uploads,
 )
 from torture.promise import Promise
 
@@ -31,5 +33,7 @@ PROMISES: dict[str, Promise] = {
         histories.PROMISE,
         exact.PROMISE,
         model_histories.PROMISE,
+        serving.PROMISE,
+        uploads.PROMISE,
     )
 }

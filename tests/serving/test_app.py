@@ -49,6 +49,9 @@ def test_predictions_are_those_of_the_model(taught):
         own = dict(zip(expected.classes, row.tolist(), strict=True))
         assert each["probabilities"] == pytest.approx(own, abs=1e-6)
     assert [each["learned_as"] for each in found["predictions"]] == [[], ["dog"]]
+    for each, one in zip(found["predictions"], expected.each(), strict=True):
+        assert 0 <= each["none_of_these"] <= 1
+        assert each["unknown"] is one.unknown
 
 
 def test_the_most_probable_classes_come_first(taught):

@@ -24,6 +24,7 @@ from layup import FeatureCache, GramStatistics, ImageModel, LayUP, RidgeClassifi
 from layup.algebra.symmetric import Triangle
 from layup.errors import InputError
 from layup.images import open_image
+from layup.model import Journal
 from layup.tuning import adaptation, trainer
 from torture import (
     __main__,
@@ -49,6 +50,8 @@ from torture import (
     report,
     runner,
     samples,
+    serving,
+    uploads,
     worker,
 )
 from torture.deeds import MODEL, Deed
@@ -519,6 +522,34 @@ def test_folders_with_bad_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert failures(tries, tmp_path, range(2))
 
 
+# ---- requests
+
+
+def test_malformed_requests(tmp_path: Path) -> None:
+    assert failures(uploads.prepare(tmp_path), tmp_path, range(80)) == []
+
+
+@pytest.mark.parametrize(
+    ("where", "broken"),
+    [
+        ("layup.serving.uploads.Form.finish", lambda form: 1 / 0),
+        (
+            "layup.serving.limits.Room.share",
+            lambda room: nullcontext(lambda count: setattr(room, "taken", 1)),
+        ),
+        ("layup.serving.routes.photos.Photos.id", lambda photos, turn: str(Path("id").write_text("x"))),
+    ],
+)
+def test_requests_find_a_server_that_breaks(tmp_path: Path, monkeypatch, where, broken) -> None:
+    monkeypatch.setattr(where, broken)
+    monkeypatch.chdir(tmp_path)
+    uploads.server.cache_clear()
+    try:
+        assert failures(uploads.prepare(tmp_path), tmp_path, range(40))
+    finally:
+        uploads.server.cache_clear()
+
+
 # ---- exact sums
 
 
@@ -607,6 +638,31 @@ def test_histories_of_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert failures(tries, tmp_path, range(2)) == []
     monkeypatch.setattr(ImageModel, "merge", lambda self, other, base=None: self)
     assert failures(tries, tmp_path, range(3))
+
+
+# ---- servers
+
+
+def test_killed_servers(tmp_path: Path) -> None:
+    tries = serving.prepare(tmp_path)
+    assert failures(tries, tmp_path, [0]) == []
+
+
+def test_killed_servers_find_a_journal_that_keeps_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries = serving.prepare(tmp_path)
+    monkeypatch.setattr(Journal, "append", lambda *_: None)
+    (failure,) = failures(tries, tmp_path, [0])
+    assert failure.kind == "the model is not what was confirmed"
+
+
+def test_killed_servers_find_a_lesson_that_is_done_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries = serving.prepare(tmp_path)
+    monkeypatch.setattr(serving.LiveModel, "undo", lambda self, key: self._keeper.ask(self._undone))
+    assert failures(tries, tmp_path, [0, 2, 3])
 
 
 # ---- bounds

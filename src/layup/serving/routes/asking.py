@@ -23,7 +23,7 @@ router = APIRouter(dependencies=[Depends(reads)], tags=["Ask"])
 async def received(request: Request, service: Service, take: Take) -> Photos:
     """The photos of a request that sends nothing else."""
     photos = Photos.of(await receive_upload(request, service.limits, take), service.limits)
-    service.metrics.photos.add(len(photos.names), path=request.url.path)
+    service.metrics.photos.add(len(photos.names), path=request.scope["path"])
     return photos
 
 
@@ -71,6 +71,7 @@ def _each(answer: Answer, top: int) -> list[tuple[int, dict[str, Any]]]:
             "label": one.label,
             "confidence": one.confidence,
             "unknown": one.unknown,
+            "none_of_these": one.none_of_these,
             "learned_as": list(answer.learned_as[turn]),
             "probabilities": {} if probable is None else _best(found.classes, probable[row], top),
         }
