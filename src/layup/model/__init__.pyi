@@ -1,3 +1,4 @@
+from . import keys as keys
 from .audit import (
     Audit as Audit,
     Confusion as Confusion,
@@ -34,6 +35,7 @@ from .journal import (
     read_journal as read_journal,
     read_records as read_records,
 )
+from .keys import Key as Key
 from .kind import require_model as require_model
 from .knowledge import Knowledge as Knowledge
 from .known import KnownPhotos as KnownPhotos

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import stat
 from collections import Counter
 from pathlib import Path
@@ -102,6 +103,22 @@ def test_it_is_a_file_of_its_owner_and_of_one_label_studio(tmp_path: Path) -> No
     again.close()
     with pytest.raises(InputError, match="at http://one, not of that at http://two"):
         Ledger(path, "http://two")
+
+
+def test_the_file_alone_does_not_tell_which_photos_were_annotated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, photo = tmp_path / "m.layup.label-studio", "0123456789abcdef" * 2
+    with contextlib.closing(Ledger(path, "http://one")) as ledger:
+        ledger.note(Statement(1, 1, 1, 10, "cat", photo=photo))
+        ledger.note(Statement(2, 1, 2, 10, "cat", photo=photo))
+        assert ledger.unsettled() == [photo]
+    content = path.read_bytes()
+    assert photo.encode() not in content
+    assert photo.encode().hex().encode() not in content
+    monkeypatch.setenv("LAYUP_KEYS", str(tmp_path / "others"))
+    with pytest.raises(InputError, match="is not among those of this user"):
+        Ledger(path, "http://one")
 
 
 def test_a_file_that_is_something_else_is_left_alone(tmp_path: Path) -> None:

@@ -157,6 +157,16 @@ def test_without_the_cache_a_photo_is_fetched_to_be_forgotten(here: School) -> N
     assert len(here.teacher.ledger.unsettled()) == 1
 
 
+def test_a_task_with_another_photo_now_does_not_stand_for_the_first_one(here: School) -> None:
+    task = here.studio.add(photo(0))
+    here.hear(here.studio.annotate(task, "cat"))
+    here.hear(here.studio.annotate(task, "dog"))
+    here.studio.files[here.studio.tasks[task]["data"]["image"]] = photo(1)
+    (problem,) = here.hear(here.studio.delete(2))["problems"]
+    assert problem.endswith("Task 1 has another photo now. Press Start Training.")
+    assert here.live.facts().counts == {"dog": 1}
+
+
 def test_a_photo_that_is_not_to_be_had_is_told_and_the_others_are_learned(here: School) -> None:
     tasks = [here.studio.add(contents) for contents in (photo(0), b"no image", photo(1), photo(2))]
     del here.studio.files[here.studio.tasks[tasks[0]]["data"]["image"]]

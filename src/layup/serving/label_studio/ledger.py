@@ -1,7 +1,8 @@
 """What Label Studio's annotations say of photos: kept, since a deletion there names only a number.
 
 An SQLite file beside the model. Each change of it is durable before the model is changed, and says which
-photos the model has yet to follow: what a crash leaves undone is known, and done later.
+photos the model has yet to follow: what a crash leaves undone is known, and done later. Photos are encrypted
+in it as in the model's file.
 """
 
 from __future__ import annotations
@@ -11,14 +12,19 @@ import os
 import sqlite3
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from layup.errors import InputError, StorageError
+from layup.model import Key, keys
 
 PRIVATE = 0o600
 TABLES = """
-    CREATE TABLE IF NOT EXISTS studio (address TEXT NOT NULL);
+    PRAGMA trusted_schema = OFF;
+    CREATE TABLE IF NOT EXISTS studio (address TEXT NOT NULL, key TEXT NOT NULL);
     CREATE TABLE IF NOT EXISTS annotations (
         id INTEGER PRIMARY KEY, project INTEGER, task INTEGER, changed INTEGER, label TEXT, truth INTEGER,
         photo TEXT
@@ -27,6 +33,8 @@ TABLES = """
     CREATE INDEX IF NOT EXISTS by_task ON annotations (project, task);
     CREATE TABLE IF NOT EXISTS unsettled (photo TEXT PRIMARY KEY);
 """
+NONCE = 16
+"""Bytes before what is encrypted."""
 DELETED = 2**63 - 1
 """When a deleted annotation was changed: later than all else, so that an old message cannot bring it back."""
 
@@ -44,6 +52,27 @@ class Statement:
     truth: bool = False
     """Whether it is marked as ground truth."""
     photo: str | None = None
+
+
+def hidden(key: Key, photo: str | None) -> str | None:
+    """The id of a photo as the file has it: encrypted, always in the same way, so that it is found."""
+    if photo is None:
+        return None
+    nonce, values = key.encrypt(np.frombuffer(photo.encode(), np.uint8))
+    return (nonce + values.tobytes()).hex()
+
+
+def shown(key: Key, stored: str | None) -> str | None:
+    """The inverse of `hidden`.
+
+    >>> key = Key(bytes(32))
+    >>> shown(key, hidden(key, "a1"))
+    'a1'
+    """
+    if stored is None:
+        return None
+    content = bytes.fromhex(stored)
+    return key.decrypt(content[:NONCE], np.frombuffer(content[NONCE:], np.uint8)).tobytes().decode()
 
 
 class Ledger:
@@ -72,18 +101,38 @@ class Ledger:
             if path is not None:
                 os.close(os.open(path, os.O_WRONLY | os.O_CREAT, PRIVATE))
             self._store = sqlite3.connect(path or ":memory:", check_same_thread=False)
-            self._store.executescript(TABLES)
-            with self._store:
-                found = self._store.execute("SELECT address FROM studio").fetchone()
-                if found is None:
-                    self._store.execute("INSERT INTO studio VALUES (?)", [address])
-        if found is not None and found[0] != address:
+        try:
+            with self._explained():
+                key = self._begin(address)
+        except BaseException:
             self.close()
+            raise
+        self._store.create_function("hidden", 1, partial(hidden, key), deterministic=True)
+        self._store.create_function("shown", 1, partial(shown, key), deterministic=True)
+
+    def _begin(self, address: str) -> Key:
+        """Make the tables, if there are none; the key of the photos."""
+        self._store.executescript(TABLES)
+        found = self._store.execute("SELECT address, key FROM studio").fetchone()
+        if found is None:
+            key = Key.new()
+            if self.path is not None:
+                keys.keep(key)
+            with self._store:
+                self._store.execute("INSERT INTO studio VALUES (?, ?)", [address, key.id])
+            return key
+        if found[0] != address:
             raise InputError(
-                f"{path} is about the annotations of the Label Studio at {found[0] or 'no address'}, not of "
-                f"that at {address or 'no address'}. Use that address, or, if the project has moved, delete "
-                "this file and press Start Training there."
+                f"{self.path} is about the annotations of the Label Studio at {found[0]}, not of that at "
+                f"{address}. Use that address, or, if the project has moved, delete this file and press "
+                "Start Training there."
             )
+        if (known := keys.find(found[1])) is None:
+            raise InputError(
+                f"The key of {self.path} is not among those of this user. Copy it here, or delete this file "
+                "and press Start Training in Label Studio."
+            )
+        return known
 
     def close(self) -> None:
         """Let go of the file."""
@@ -102,17 +151,18 @@ class Ledger:
 
     def note(self, statement: Statement) -> None:
         """Keep what an annotation says now; an older message than what is known changes nothing."""
-        known = self._rows("SELECT changed, photo FROM annotations WHERE id = ?", statement.annotation)
+        known = self._rows("SELECT changed, shown(photo) FROM annotations WHERE id = ?", statement.annotation)
         if not known or known[0][0] <= statement.changed:
             with self._unsettling({statement.photo, *(photo for _, photo in known)}) as store:
                 store.execute(
-                    "REPLACE INTO annotations VALUES (?, ?, ?, ?, ?, ?, ?)", [*vars(statement).values()]
+                    "REPLACE INTO annotations VALUES (?, ?, ?, ?, ?, ?, hidden(?))",
+                    [*vars(statement).values()],
                 )
 
     def delete(self, annotations: Iterable[int]) -> None:
         """These annotations are gone. That is kept too: an old message shall not bring them back."""
         numbers = [[each, DELETED] for each in annotations]
-        found = (self._rows("SELECT photo FROM annotations WHERE id = ?", each) for each, _ in numbers)
+        found = (self._rows("SELECT shown(photo) FROM annotations WHERE id = ?", each) for each, _ in numbers)
         with self._unsettling({photo for rows in found for (photo,) in rows}) as store:
             store.executemany(
                 "INSERT INTO annotations (id, changed, truth) VALUES (?1, ?2, 0) "
@@ -133,8 +183,8 @@ class Ledger:
     def label_of(self, photo: str) -> str | None:
         """What the annotations of a photo say together; None if none of them names a class."""
         found = self._rows(
-            "SELECT label FROM annotations WHERE photo = ?1 AND label IS NOT NULL AND truth = "
-            "(SELECT MAX(truth) FROM annotations WHERE photo = ?1 AND label IS NOT NULL) "
+            "SELECT label FROM annotations WHERE photo = hidden(?1) AND label IS NOT NULL AND truth = "
+            "(SELECT MAX(truth) FROM annotations WHERE photo = hidden(?1) AND label IS NOT NULL) "
             "GROUP BY label ORDER BY COUNT(*) DESC, MAX(changed) DESC, label LIMIT 1",
             photo,
         )
@@ -143,18 +193,18 @@ class Ledger:
     def task_of(self, photo: str) -> int:
         """A task with this photo, which an annotation named."""
         ((task,),) = self._rows(
-            "SELECT task FROM annotations WHERE photo = ? ORDER BY id DESC LIMIT 1", photo
+            "SELECT task FROM annotations WHERE photo = hidden(?) ORDER BY id DESC LIMIT 1", photo
         )
         return int(task)
 
     def unsettled(self) -> list[str]:
         """The photos that the model has yet to follow, the last one first."""
-        return [photo for (photo,) in self._rows("SELECT photo FROM unsettled ORDER BY rowid DESC")]
+        return [photo for (photo,) in self._rows("SELECT shown(photo) FROM unsettled ORDER BY rowid DESC")]
 
     def settle(self, photos: Iterable[str]) -> None:
         """The model has followed."""
         with self._changing() as store:
-            store.executemany("DELETE FROM unsettled WHERE photo = ?", [[photo] for photo in photos])
+            store.executemany("DELETE FROM unsettled WHERE photo = hidden(?)", [[photo] for photo in photos])
 
     # ---- the rest is private
 
@@ -165,7 +215,7 @@ class Ledger:
         with self._changing() as store:
             yield store
             rows = [[photo] for photo, label in before.items() if self.label_of(photo) != label]
-            store.executemany("REPLACE INTO unsettled VALUES (?)", rows)
+            store.executemany("REPLACE INTO unsettled VALUES (hidden(?))", rows)
 
     def _rows(self, query: str, *values: object) -> list[Any]:
         with self._explained():
