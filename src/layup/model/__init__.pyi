@@ -1,4 +1,3 @@
-from . import keys as keys
 from .audit import (
     Audit as Audit,
     Confusion as Confusion,
@@ -35,7 +34,6 @@ from .journal import (
     read_journal as read_journal,
     read_records as read_records,
 )
-from .keys import Key as Key
 from .kind import require_model as require_model
 from .knowledge import Knowledge as Knowledge
 from .known import KnownPhotos as KnownPhotos
@@ -47,5 +45,6 @@ from .outcome import Outcome as Outcome, PhotoOutcome as PhotoOutcome
 from .photo_features import PhotoFeatures as PhotoFeatures
 from .plan import Conflict as Conflict
 from .predictions import Prediction as Prediction, Predictions as Predictions
+from .pseudonyms import Pseudonyms as Pseudonyms
 from .reports import BatchReport as BatchReport
 from .suggest import Suggestion as Suggestion, Suggestions as Suggestions

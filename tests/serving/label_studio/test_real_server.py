@@ -63,7 +63,7 @@ class Site:
 
     def wait(self, path: str, process: subprocess.Popen[bytes]) -> None:
         """Until it answers."""
-        for _ in range(240):
+        for _ in range(600):
             with contextlib.suppress(OSError):
                 self.ask("GET", path)
                 return

@@ -12,14 +12,11 @@ import os
 import sqlite3
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from layup.errors import InputError, StorageError
-from layup.model import Key, keys
+from layup.model import Pseudonyms
 
 PRIVATE = 0o600
 TABLES = """
@@ -33,8 +30,6 @@ TABLES = """
     CREATE INDEX IF NOT EXISTS by_task ON annotations (project, task);
     CREATE TABLE IF NOT EXISTS unsettled (photo TEXT PRIMARY KEY);
 """
-NONCE = 16
-"""Bytes before what is encrypted."""
 DELETED = 2**63 - 1
 """When a deleted annotation was changed: later than all else, so that an old message cannot bring it back."""
 
@@ -52,27 +47,6 @@ class Statement:
     truth: bool = False
     """Whether it is marked as ground truth."""
     photo: str | None = None
-
-
-def hidden(key: Key, photo: str | None) -> str | None:
-    """The id of a photo as the file has it: encrypted, always in the same way, so that it is found."""
-    if photo is None:
-        return None
-    nonce, values = key.encrypt(np.frombuffer(photo.encode(), np.uint8))
-    return (nonce + values.tobytes()).hex()
-
-
-def shown(key: Key, stored: str | None) -> str | None:
-    """The inverse of `hidden`.
-
-    >>> key = Key(bytes(32))
-    >>> shown(key, hidden(key, "a1"))
-    'a1'
-    """
-    if stored is None:
-        return None
-    content = bytes.fromhex(stored)
-    return key.decrypt(content[:NONCE], np.frombuffer(content[NONCE:], np.uint8)).tobytes().decode()
 
 
 class Ledger:
@@ -103,31 +77,29 @@ class Ledger:
             self._store = sqlite3.connect(path or ":memory:", check_same_thread=False)
         try:
             with self._explained():
-                key = self._begin(address)
+                names = self._begin(address)
         except BaseException:
             self.close()
             raise
-        self._store.create_function("hidden", 1, partial(hidden, key), deterministic=True)
-        self._store.create_function("shown", 1, partial(shown, key), deterministic=True)
+        self._store.create_function("hidden", 1, names.hidden, deterministic=True)
+        self._store.create_function("shown", 1, names.shown, deterministic=True)
 
-    def _begin(self, address: str) -> Key:
-        """Make the tables, if there are none; the key of the photos."""
+    def _begin(self, address: str) -> Pseudonyms:
+        """Make the tables, if there are none; the names of photos in them."""
         self._store.executescript(TABLES)
         found = self._store.execute("SELECT address, key FROM studio").fetchone()
         if found is None:
-            key = Key.new()
-            if self.path is not None:
-                keys.keep(key)
+            names = Pseudonyms.new(keep=self.path is not None)
             with self._store:
-                self._store.execute("INSERT INTO studio VALUES (?, ?)", [address, key.id])
-            return key
+                self._store.execute("INSERT INTO studio VALUES (?, ?)", [address, names.key.id])
+            return names
         if found[0] != address:
             raise InputError(
                 f"{self.path} is about the annotations of the Label Studio at {found[0]}, not of that at "
                 f"{address}. Use that address, or, if the project has moved, delete this file and press "
                 "Start Training there."
             )
-        if (known := keys.find(found[1])) is None:
+        if (known := Pseudonyms.of(found[1])) is None:
             raise InputError(
                 f"The key of {self.path} is not among those of this user. Copy it here, or delete this file "
                 "and press Start Training in Label Studio."
