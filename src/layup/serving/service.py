@@ -10,6 +10,7 @@ from fastapi import Depends, Header, Request
 
 from layup.serving.demo import DemoPhotos
 from layup.serving.guard import Hosts, Tokens
+from layup.serving.label_studio import Teacher
 from layup.serving.lanes import Lane
 from layup.serving.limits import Rate, RequestLimits, Room
 from layup.serving.live import LiveModel
@@ -22,6 +23,7 @@ class Service:
     """One live model, and what its server allows: `with Service.of(…) as service:`.
 
     asking, teaching: where requests that only read, and those that change the model, are answered.
+    teacher: follows the annotations of a Label Studio, if there is one.
     """
 
     live: LiveModel
@@ -33,16 +35,23 @@ class Service:
     teaching: Lane
     room: Room
     rate: Rate
+    teacher: Teacher | None = None
     metrics: Metrics = field(default_factory=Metrics)
 
     @classmethod
     def of(
-        cls, live: LiveModel, hosts: Hosts, tokens: Tokens, limits: RequestLimits, demo: DemoPhotos | None
+        cls,
+        live: LiveModel,
+        hosts: Hosts,
+        tokens: Tokens,
+        limits: RequestLimits,
+        demo: DemoPhotos | None,
+        teacher: Teacher | None = None,
     ) -> Service:
         """All of it from what is wanted."""
         asking, teaching = (Lane(name, limits.threads, limits.waiting) for name in ("asking", "teaching"))
         room, rate = Room(limits.held), Rate(limits.rate, limits.burst)
-        return cls(live, hosts, tokens, limits, demo, asking, teaching, room, rate)
+        return cls(live, hosts, tokens, limits, demo, asking, teaching, room, rate, teacher)
 
     def __enter__(self) -> Self:
         return self
