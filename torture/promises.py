@@ -15,6 +15,7 @@ from torture import (
     power,
     records,
     serving,
+    uploads,
 )
 from torture.promise import Promise
 
@@ -33,5 +34,6 @@ PROMISES: dict[str, Promise] = {
         exact.PROMISE,
         model_histories.PROMISE,
         serving.PROMISE,
+        uploads.PROMISE,
     )
 }

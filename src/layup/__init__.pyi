@@ -4,6 +4,7 @@ from .algebra import (
     RidgeClassifier as RidgeClassifier,
 )
 from .backbones import Backbone as Backbone, Preprocessing as Preprocessing, load_backbone as load_backbone
+from .client import Client as Client
 from .errors import LayupError as LayupError
 from .features import FeatureCache as FeatureCache, NoCache as NoCache
 from .model import (

@@ -14,6 +14,7 @@
     ├── NotEnoughMemoryError            the work would not fit into memory
     ├── BusyError                       too much is waiting already: ask again later
     ├── ReadOnlyError                   a copy that only follows another model was to be changed
+    ├── ServerError                     what a server of layup has refused, or does not answer
     ├── TaskOverError                   images of a task were read after it was over
     └── StorageError                    a file that cannot be read or written
         ├── DamagedFileError            the file is not what it says it is
@@ -90,6 +91,17 @@ class BusyError(LayupError):
 
 class ReadOnlyError(LayupError):
     """A copy that only follows another model was to be changed."""
+
+
+class ServerError(LayupError):
+    """What a server of layup has refused, or does not answer.
+
+    code, status: of the refusal; None if there was no answer.
+    """
+
+    def __init__(self, message: str, *, code: str | None = None, status: int | None = None) -> None:
+        super().__init__(message)
+        self.code, self.status = code, status
 
 
 class TaskOverError(LayupError):

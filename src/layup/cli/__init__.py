@@ -7,6 +7,7 @@ from layup.cli import (  # noqa: F401, I001 (their commands enter themselves, in
     explain,
     audit,
     suggest,
+    serve,
     sync,
     forget,
     undo,
