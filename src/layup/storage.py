@@ -107,8 +107,8 @@ def write_text(path: AnyPath, text: str) -> None:
     write_bytes(path, text.encode())
 
 
-def write_bytes(path: AnyPath, content: bytes) -> None:
-    """Write any file as `write_text` writes texts.
+def write_bytes(path: AnyPath, content: bytes, like: AnyPath | None = None) -> None:
+    """Write any file as `write_text` writes texts; a new one may be read by those who may read `like`.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -118,7 +118,7 @@ def write_bytes(path: AnyPath, content: bytes) -> None:
     """
     with locked(path, keep=False):
         _remove_leftovers(_real(path))
-        _replace(path, lambda file: file.write(content), lambda temporary: None)
+        _replace(path, lambda file: file.write(content), lambda temporary: None, like)
 
 
 @dataclass(frozen=True)
@@ -312,6 +312,19 @@ def damaged(path: AnyPath, why: str) -> DamagedFileError:
     )
 
 
+def unreadable(path: AnyPath, error: Exception) -> StorageError:
+    """The error for a file that cannot be read."""
+    return StorageError(f"Cannot read '{path}' ({_reason(error)}): check the path and its permissions")
+
+
+def unwritable(path: AnyPath, error: Exception) -> StorageError:
+    """The error for a file that cannot be written, and is as before."""
+    return StorageError(
+        f"Cannot write '{path}' ({_reason(error)}): what was there before is untouched; "
+        "make sure that the folder is writable and has room, or choose another, and save again"
+    )
+
+
 # ---- writing
 
 
@@ -382,12 +395,19 @@ def _write_safetensors(file: BinaryIO, header_text: str, arrays: Arrays) -> None
         file.write(arrays[name].data)
 
 
-def _replace(path: AnyPath, fill: Callable[[BinaryIO], object], check: Callable[[Path], None]) -> None:
+def _replace(
+    path: AnyPath,
+    fill: Callable[[BinaryIO], object],
+    check: Callable[[Path], None],
+    like: AnyPath | None = None,
+) -> None:
     """Replace a file: the new one is filled and checked next to it, and then moved in one step."""
     target = _real(path)
     temporary = target.parent / f".{target.name}.{secrets.token_hex(8)}.tmp"
     try:
         replaced = _replaced(target)
+        if replaced is None and like is not None:
+            replaced = _replaced(_real(like))
         # No other user may read it before it has the mode of the file that it replaces.
         first_mode = 0o666 if replaced is None else 0o600
         created = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, first_mode)
@@ -401,10 +421,7 @@ def _replace(path: AnyPath, fill: Callable[[BinaryIO], object], check: Callable[
         check(temporary)
         temporary.replace(target)
     except (OSError, SafetensorError) as error:
-        raise StorageError(
-            f"Cannot write '{path}' ({_reason(error)}): what was there before is untouched; "
-            "make sure that the folder is writable and has room, or choose another, and save again"
-        ) from error
+        raise unwritable(path, error) from error
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
@@ -465,9 +482,7 @@ def _opened(path: AnyPath) -> Iterator[Any]:
         with safe_open(path, framework="np") as file:
             yield file
     except OSError as error:
-        raise StorageError(
-            f"Cannot read '{path}' ({_reason(error)}): check the path and its permissions"
-        ) from error
+        raise unreadable(path, error) from error
     except SafetensorError as error:
         raise damaged(path, str(error)) from error
 

@@ -1,6 +1,7 @@
 from .cache import FeatureCache as FeatureCache, NoCache as NoCache
 from .digests import digests_of as digests_of
 from .extract import (
+    Extraction as Extraction,
     Extractor as Extractor,
     FeatureSource as FeatureSource,
     Rows as Rows,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from unicodedata import normalize
@@ -60,7 +60,7 @@ def label_from(name: str) -> str:
     return printable(normalize("NFC", name))
 
 
-def require_one_label_each(images: Sequence[ImageSource], labels: Sequence[str]) -> None:
+def require_one_label_each(images: Sized, labels: Sequence[str]) -> None:
     """Refuse different numbers of images and labels."""
     if len(images) != len(labels):
         raise InputError(

@@ -1,15 +1,41 @@
 from .audit import Audit as Audit, Duplicate as Duplicate, Suspect as Suspect
 from .digest import state_hash as state_hash
+from .draft import (
+    Draft as Draft,
+    GivenPhotos as GivenPhotos,
+    forgot as forgot,
+    forgot_class as forgot_class,
+    forgot_ids as forgot_ids,
+    renamed as renamed,
+    taught as taught,
+    undone as undone,
+)
+from .estimate import Estimate as Estimate
 from .explain import Explanation as Explanation, Part as Part
-from .file import read_model as read_model
+from .file import ModelFile as ModelFile, read_model as read_model, replay as replay
 from .glance import all_known as all_known
 from .image_model import ImageModel as ImageModel
+from .journal import (
+    Answered as Answered,
+    Filed as Filed,
+    Journal as Journal,
+    Record as Record,
+    answers_of as answers_of,
+    begin_journal as begin_journal,
+    beside as beside,
+    mark_of as mark_of,
+    read_journal as read_journal,
+    read_records as read_records,
+)
 from .kind import require_model as require_model
+from .knowledge import Knowledge as Knowledge
 from .known import KnownPhotos as KnownPhotos
+from .lesson import Lesson as Lesson, Photos as Photos
 from .log import Entry as Entry, last_expected as last_expected
 from .named import NMC as NMC, LayNMC as LayNMC, LayUP as LayUP, load as load
 from .occlusion import Heat as Heat
 from .outcome import Outcome as Outcome, PhotoOutcome as PhotoOutcome
+from .photo_features import PhotoFeatures as PhotoFeatures
 from .plan import Conflict as Conflict
 from .predictions import Prediction as Prediction, Predictions as Predictions
 from .reports import BatchReport as BatchReport

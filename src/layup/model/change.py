@@ -15,9 +15,10 @@ from layup.images import ImageSource
 from layup.model.inputs import chosen
 from layup.model.knowledge import Knowledge
 from layup.model.known import Numbers
+from layup.model.outcome import counted
 from layup.model.photo_features import PhotoFeatures
 from layup.model.plan import Plan
-from layup.model.reports import BatchReport, counted
+from layup.model.reports import BatchReport
 from layup.model.visits import Seen, none_usable
 
 
@@ -106,15 +107,9 @@ class Change:
                 if not (work.known or work.conflicts or report.missing):
                     raise none_usable(len(self.images), report.bad)
                 return report
-            with knowledge.changing():
-                if forgotten:
-                    knowledge.adopt(knowledge.parts + plus - minus)
-                learn()
-                if (photos := knowledge.photos) is not None:
-                    left = photos.without(np.union1d(recalled.rows, photos.find(moved.digests)))
-                    digests = [*seen.digests, *moved.digests]
-                    knowledge.photos = left.with_photos(digests, now, len(knowledge.log))
-                knowledge.note(self.action, report.learned, forgotten)
+            gone = np.union1d(recalled.rows, knowledge.known.find(moved.digests))
+            digests = [*seen.digests, *moved.digests]
+            knowledge.exchange(self.action, plus, minus, learn, gone, digests, now)
         features.delete(recalled.digests, knowledge.photos)
         return report
 

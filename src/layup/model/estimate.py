@@ -22,6 +22,8 @@ class Estimate:
 
     expected: Expected | None = None
     calibration: Calibration | None = None
+    tally: Tally | None = None
+    """By class, how many of its photos were predicted right, of how many."""
 
 
 def estimate(knowledge: Knowledge, features: PhotoFeatures, most: int) -> Estimate:
@@ -50,9 +52,10 @@ def estimate(knowledge: Knowledge, features: PhotoFeatures, most: int) -> Estima
     x, y = np.concatenate(rows), np.array(labels)
     held = knowledge.classifier.held_out(x, y)
     if held is None:
-        return Estimate(Expected.of(held_out_tally(knowledge.classifier, x, y), knowledge.counts))
+        tally = held_out_tally(knowledge.classifier, x, y)
+        return Estimate(Expected.of(tally, knowledge.counts), tally=tally)
     tally = Tally.of(y[held.tested].tolist(), held.right[held.tested].tolist())
-    return Estimate(Expected.of(tally, knowledge.counts), Calibration.of(held))
+    return Estimate(Expected.of(tally, knowledge.counts), Calibration.of(held), tally)
 
 
 def _all_there(photos: KnownPhotos, drawn: Numbers, labels: list[str]) -> bool:

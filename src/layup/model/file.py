@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
@@ -29,7 +29,8 @@ from layup.features import (
     Rounded,
     spec_from,
 )
-from layup.model import known
+from layup.model import journal, known
+from layup.model.journal import MARK, Filed, Record
 from layup.model.kind import KIND
 from layup.model.known import KnownPhotos
 from layup.model.log import ENTRY
@@ -50,6 +51,9 @@ from layup.schema import (
 )
 from layup.storage import Declarations
 
+if TYPE_CHECKING:
+    from layup.model.knowledge import Knowledge
+
 TUNED = "adapter."
 """Before the names of an adapter's tensors."""
 READING = 10
@@ -61,6 +65,11 @@ READING_PHOTOS = 6
 
 READING_ROOTS = 3
 """The same for roots: as they are filed, checked, and kept."""
+
+TRIES = 5
+"""How often a file and its journal are read until they belong together, while another process writes them."""
+LEARNED = ("photos", "roots", "calibration", "leftover")
+"""Fields that a lesson may make unnecessary."""
 
 ENGINES = ("eager", "folded", "onnx")
 PIXELS = whole(1, 2**16)
@@ -101,6 +110,7 @@ HEADER: Shape = {
     "roots?": FIELDS,
     "calibration?": CALIBRATION,
     "versions": fields_of(NAME),
+    "journal?": MARK,
     **SUMS,
     "labels": listed(LABEL),
 }
@@ -129,13 +139,61 @@ class ModelFile:
     photos: KnownPhotos | None
     roots: ClassRoots | None
     tuned: dict[str, NDArray[Any]]
+    journal: Filed | None = None
+    """What was beside it, all of which it holds here."""
 
 
 def read_model(path: str | os.PathLike[str]) -> ModelFile:
-    """Read a model file whole, or raise: what it says can be relied on.
+    """Read a model file whole, with the lessons in its journal, or raise: what it says can be relied on.
 
     Costs reading it, and d³/3 operations to check that G could be that of images.
     """
+    found, filed = _read_both(path)
+    if filed is None:
+        return found
+    records = filed.since(found.header.get("journal"), path)
+    with storage.believed(journal.beside(path)):
+        found = _after(found, records) if records else found
+    return replace(found, journal=filed)
+
+
+def _read_both(path: str | os.PathLike[str]) -> tuple[ModelFile, Filed | None]:
+    """A model file and its journal. Whoever owns them writes first the one and then the other."""
+    for _ in range(TRIES):
+        found, filed = _read_file(path), journal.read_journal(path)
+        if filed is None or filed.follows(found.header.get("journal")):
+            break
+    return found, filed
+
+
+def _after(found: ModelFile, records: Sequence[Record]) -> ModelFile:
+    """What the file would hold after these lessons."""
+    from layup.model.knowledge import Knowledge  # here, because it loads torch
+
+    knowledge = Knowledge.of_file(found.header, found.sums, found.photos, found.roots)
+    replay(knowledge, records)
+    learned, _ = knowledge.state()
+    rest = {name: value for name, value in found.header.items() if name not in LEARNED}
+    sums = knowledge.parts.sums
+    return replace(found, header=rest | learned, sums=sums, photos=knowledge.photos, roots=knowledge.roots)
+
+
+def replay(knowledge: Knowledge, records: Sequence[Record]) -> None:
+    """Do what is in records from a journal; a `ValueError` if it cannot have been done."""
+    kind = KINDS[knowledge.classifier.kind]
+    for record in records:
+        if (lesson := record.lesson) is None:
+            continue
+        if lesson.action == "learn" and lesson.chosen is None:
+            raise ValueError(f"record {record.number} does not say what the classifier chose")
+        if lesson.chosen is not None:
+            schema.require(dict(lesson.chosen), kind.chosen, "lesson.chosen")
+        if knowledge.photos is not None and record.secret is not None:
+            knowledge.photos = knowledge.photos.under(record.secret)
+        lesson.apply(knowledge)
+
+
+def _read_file(path: str | os.PathLike[str]) -> ModelFile:
     header, arrays = storage.read(path, KIND, _require_readable)
     try:
         sums = KINDS[header["classifier"]["kind"]].sums.from_state(header, arrays)
@@ -156,7 +214,10 @@ def write_model(
     arrays: Mapping[str, NDArray[Any]],
     tuned: Mapping[str, NDArray[Any]],
 ) -> None:
-    """Write what `read_model` reads, atomically. What it would refuse is not written, but refused here."""
+    """Write what `read_model` reads, atomically. What it would refuse is not written, but refused here.
+
+    A journal beside the file is taken up: who writes a model holds, or replaces, all that was learned there.
+    """
     arrays = {**arrays, **{TUNED + name: array for name, array in tuned.items()}}
     declared = {name: storage.Declared(each.dtype.name, each.shape) for name, each in arrays.items()}
     try:
@@ -164,7 +225,11 @@ def write_model(
         _require_sound_photos(header, arrays)
     except (TypeError, ValueError) as error:
         raise InputError(f"This model cannot be saved: {error}. Nothing was written.") from error
-    storage.write(path, KIND, header, arrays)
+    with storage.locked(path):
+        filed = journal.read_journal(path)
+        storage.write(path, KIND, header if filed is None else {**header, "journal": filed.mark}, arrays)
+        if filed is not None:
+            journal.taken_up(path, filed)
 
 
 def _photos(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> KnownPhotos | None:

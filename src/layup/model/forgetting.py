@@ -10,10 +10,11 @@ from layup.images import ImageSource, described, open_image
 from layup.model.knowledge import Knowledge
 from layup.model.known import BYTES
 from layup.model.log import require_undoable
+from layup.model.outcome import counted
 from layup.model.parts import Parts
 from layup.model.photo_features import PhotoFeatures
 from layup.model.plan import rows_to_forget
-from layup.model.reports import BatchReport, counted
+from layup.model.reports import BatchReport
 from layup.model.visits import none_usable
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -40,9 +41,9 @@ from layup.memory import Forecast
 from layup.model.audit import Audit, audit
 from layup.model.change import Change
 from layup.model.digest import state_hash
-from layup.model.estimate import estimate
+from layup.model.estimate import Estimate, estimate
 from layup.model.explain import Explanation, explain
-from layup.model.file import read_model, write_model
+from layup.model.file import ModelFile, read_model, write_model
 from layup.model.forecast import forecast_batch
 from layup.model.forgetting import forget_class, forget_photos, undo_batch
 from layup.model.inputs import checked_labels, listed
@@ -424,12 +425,17 @@ class ImageModel:
         be, and what is unlike all that it knows: see `predictions`. Costs one solve, and d² operations per
         image, so it is not made with every batch.
         """
-        found = estimate(self.knowledge, self.photo_features, most)
+        found = self.estimate(most)
         if found.calibration is not None:
             self.knowledge.calibration = found.calibration
         if found.expected is not None:
             self.log[-1] = replace(self.log[-1], expected=found.expected.to_dict())
         return found.expected
+
+    @in_turn
+    def estimate(self, most: int = 2000) -> Estimate:
+        """What `expect` finds, without noting it."""
+        return estimate(self.knowledge, self.photo_features, most)
 
     @in_turn
     def audit(self, images: Iterable[ImageSource], labels: Iterable[str]) -> Audit:
@@ -444,6 +450,14 @@ class ImageModel:
     def suggest(self, images: Iterable[ImageSource], count: int = 20) -> Suggestions:
         """Which photos without labels to label next: those that would teach most, the most useful first."""
         return suggest(self.knowledge, self.photo_features, listed(images), count)
+
+    # ---- other threads
+
+    def beside(self, knowledge: Knowledge, features: PhotoFeatures) -> Self:
+        """A model of the same network with other knowledge, whose methods wait for no other thread."""
+        found = copy(self)
+        found.knowledge, found.photo_features, found.turn = knowledge, features, Turn()
+        return found
 
     # ---- files
 
@@ -479,7 +493,27 @@ class ImageModel:
         has moved, give the new path as `weights`. A backbone that the file wants from elsewhere (a path, a
         download) is only loaded with `allow_backbone`.
         """
-        found = read_model(path)
+        return cls.from_file(
+            path,
+            read_model(path),
+            backbone=backbone,
+            weights=weights,
+            allow_backbone=allow_backbone,
+            **reading,
+        )
+
+    @classmethod
+    def from_file(
+        cls,
+        path: str | Path,
+        found: ModelFile,
+        *,
+        backbone: Backbone | None = None,
+        weights: str | Path | None = None,
+        allow_backbone: bool = False,
+        **reading: Unpack[Reading],
+    ) -> Self:
+        """The same, from what was read of a file already."""
         header, about = found.header, found.header["backbone"]
         with storage.believed(path):
             features = spec_from(header["features"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from typing import Any
 from unicodedata import normalize
 
@@ -66,7 +66,7 @@ def _require_order(values: object, what: str) -> None:
         )
 
 
-def checked_labels(labels: Iterable[str], images: Sequence[ImageSource]) -> list[str]:
+def checked_labels(labels: Iterable[str], images: Sized) -> list[str]:
     """The labels as a list, one per image, in one spelling (NFC), as names of class folders are."""
     _require_order(labels, "labels")
     if isinstance(labels, str) or not _gives_several(labels):

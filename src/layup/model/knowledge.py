@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from layup.algebra import Calibration, ClassRoots, ClassSums, Samples, SumsClassifier, restored
+from layup.algebra import Calibration, ClassRoots, ClassSums, Samples, SumsClassifier, clone, restored
 from layup.errors import InputError
+from layup.features import Rows
 from layup.model.known import Digests, KnownPhotos, Numbers, require_recognisable
 from layup.model.log import Entry, filed, from_file, last_expected, with_new_name
+from layup.model.outcome import counted
 from layup.model.parts import Parts
 from layup.registry import unknown_name
 
@@ -114,6 +116,13 @@ class Knowledge:
             self._classifier, self.calibration = restored(header, sums), calibration
             raise
 
+    def frozen(self) -> Knowledge:
+        """A copy that stays as this is now: next to nothing is copied, as what sums hold is never changed."""
+        found = copy(self)
+        header, sums = self.classifier.state()
+        found.log, found._classifier = list(self.log), restored(header, copy(sums))
+        return found
+
     def restart(self) -> None:
         """Make the classifier again before it learns: the network has changed, and its steps with it."""
         self._classifier = self._roots = None
@@ -148,6 +157,46 @@ class Knowledge:
         chosen = self.classifier.chosen()
         entry = Entry(action, learned or {}, forgotten or {}, chosen, note=note, settings=settings)
         self.log.append(entry)
+
+    def exchange(
+        self,
+        action: str,
+        plus: Parts,
+        minus: Parts,
+        learn: Callable[[], object],
+        gone: Numbers,
+        digests: Sequence[bytes],
+        labels: Sequence[str],
+    ) -> None:
+        """Learn photos and subtract others, in one step.
+
+        plus, minus: the parts of photos that are moved, and of all that leave. learn: learns those that are
+        new. gone: the rows that are no longer known. digests, labels: of the photos that are known from now
+        on, the new ones first; an anonymous model keeps no digests.
+        """
+        with self.changing():
+            forgotten = {label: int(count) for label, count in minus.sums.count_by_label().items()}
+            if forgotten:
+                self.adopt(self.parts + plus - minus)
+            learn()
+            if self.photos is not None:
+                left = self.photos.without(gone)
+                self.photos = left.with_photos(digests, labels, len(self.log))
+            self.note(action, counted(labels), forgotten)
+
+    def learn_rows(self, rows: Rows, labels: Sequence[str], chosen: Mapping[str, Any] | None = None) -> None:
+        """Learn new photos by their features, with what the classifier has `chosen`, if it is known."""
+        batch = self.parts.empty()
+        batch.update(rows, labels)
+        if chosen is None and self.classifier.needs_samples:
+            self.classifier.learn_rows(rows, np.array(labels))
+        else:
+            self.classifier.absorb(batch.sums)
+        if chosen is not None:
+            settings = self.classifier.state()[0]["classifier"]
+            self._classifier = restored({"classifier": settings, "chosen": chosen}, self.parts.sums)
+        if self.roots is not None and batch.roots is not None:
+            self.keep(self.roots + batch.roots)
 
     def learn_sums(
         self,
@@ -234,6 +283,22 @@ class Knowledge:
             header["roots"], roots = self.roots.state()
             arrays |= roots
         return header, arrays
+
+    @classmethod
+    def of_file(
+        cls, header: Mapping[str, Any], sums: Any, photos: KnownPhotos | None, roots: ClassRoots | None
+    ) -> Self:
+        """What a file holds."""
+        classifier = restored(header, sums)
+
+        def start() -> SumsClassifier:
+            new = clone(classifier)
+            new.adopt(sums.empty())
+            return new
+
+        found = cls(start)
+        found.restore(header, sums, photos, roots)
+        return found
 
     def restore(
         self, header: Mapping[str, Any], sums: Any, photos: KnownPhotos | None, roots: ClassRoots | None

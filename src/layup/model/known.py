@@ -199,6 +199,10 @@ class KnownPhotos:
 
     # ---- changing
 
+    def under(self, key: Key) -> Self:
+        """To be encrypted with this key, if there is no photo yet that is with another."""
+        return self if len(self) else replace(self, key=key)
+
     def with_photos(self, digests: Sequence[bytes], labels: Sequence[str], batch: int) -> Self:
         """With more photos, learned in this batch."""
         numbers = {label: number for number, label in enumerate(dict.fromkeys(labels))}

@@ -34,7 +34,8 @@ ENTRY: Shape = {
 }
 
 
-def _now() -> str:
+def now() -> str:
+    """The date of an entry."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
@@ -59,7 +60,7 @@ class Entry:
     note: str = ""
     settings: Mapping[str, Any] | None = None
     """The classifier's kind and parameters by then."""
-    date: str = field(default_factory=_now)
+    date: str = field(default_factory=now)
     """In UTC; empty in runs that can be repeated."""
     id: str = field(default_factory=lambda: secrets.token_hex(16))
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 Status = Literal["learned", "known", "moved", "conflict", "forgotten", "unknown", "bad"]
+STATUSES: tuple[str, ...] = get_args(Status)
 
 
 @dataclass(frozen=True)
@@ -67,3 +69,12 @@ class Outcome:
             PhotoOutcome(**{**each, "learned_as": tuple(each["learned_as"])}) for each in values["photos"]
         )
         return cls(**{**values, "photos": tuple(photos)})
+
+
+def counted(labels: Iterable[str]) -> dict[str, int]:
+    """How often each label is there, sorted by label.
+
+    >>> counted(["dog", "cat", "dog"])
+    {'cat': 1, 'dog': 2}
+    """
+    return dict(sorted(Counter(labels).items()))

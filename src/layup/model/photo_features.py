@@ -29,13 +29,15 @@ from layup.model.visits import Seen, visit
 class PhotoFeatures:
     """Which features of which network, and how images are read; the network is loaded when first needed."""
 
-    def __init__(self, spec: FeatureSpec, network: Network, reading: Reading) -> None:
+    def __init__(
+        self, spec: FeatureSpec, network: Network, reading: Reading, extractor: FeatureSource | None = None
+    ) -> None:
         self.spec = spec
         self.network = network
         self.reading = reading
         self.has_file = False
         """Whether the model is in a file: then what it forgets is deleted once the file has forgotten it."""
-        self._extractor: FeatureSource | None = None
+        self._extractor = extractor
         self._to_delete: list[bytes] = []
 
     @property
@@ -48,6 +50,10 @@ class PhotoFeatures:
                 raise storage.damaged(origin.file, "its sums are of other layers than its backbone has")
             self._extractor = extractor
         return self._extractor
+
+    def read_by(self, extractor: FeatureSource, reading: Reading) -> PhotoFeatures:
+        """The same features, read in another way, such as by the one thread that may use the network."""
+        return PhotoFeatures(self.spec, self.network, reading, extractor)
 
     def reset(self) -> None:
         """The network was adapted, or is no longer."""

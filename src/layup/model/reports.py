@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from layup.features import BadImage
@@ -35,12 +33,3 @@ class BatchReport:
     def changed(self) -> bool:
         """Whether anything was learned or forgotten."""
         return bool(self.learned or self.forgotten)
-
-
-def counted(labels: Iterable[str]) -> dict[str, int]:
-    """How often each label is there, sorted by label.
-
-    >>> counted(["dog", "cat", "dog"])
-    {'cat': 1, 'dog': 2}
-    """
-    return dict(sorted(Counter(labels).items()))

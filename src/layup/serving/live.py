@@ -2,24 +2,56 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 from layup.algebra import Expected
-from layup.errors import InputError, ReadOnlyError
+from layup.errors import InputError
+from layup.features import NoCache, Reading
 from layup.model import (
-    BatchReport,
+    Draft,
     Entry,
+    Estimate,
     Explanation,
+    GivenPhotos,
     ImageModel,
+    Knowledge,
     Outcome,
-    PhotoOutcome,
     Suggestions,
-    load,
+    forgot,
+    forgot_class,
+    forgot_ids,
+    renamed,
+    taught,
+    undone,
 )
-from layup.serving.snapshot import Answer, Facts
+from layup.serving.follower import Follower
+from layup.serving.home import Home, Nowhere, missing
+from layup.serving.network import NetworkThread, SharedSource
+from layup.serving.snapshot import Answer, Facts, Snapshot
+from layup.serving.writer import Writer
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How many may wait for a live model, and how long.
+
+    callers: that want photos read at a time. lessons: that wait. patience: seconds that a caller waits.
+    gather: seconds that a photo waits for others to be read with, at most. judged: photos that are judged to
+    tell the accuracy to expect.
+    """
+
+    callers: int = 64
+    lessons: int = 256
+    patience: float = 60.0
+    gather: float = 0.003
+    judged: int = 2000
 
 
 class LiveModel:
@@ -27,15 +59,21 @@ class LiveModel:
 
     Images are contents of files. One that cannot be used fails alone. With a `key`, the same request again
     gets the first outcome, and changes nothing.
+
+    One thread reads photos with the network, and one changes the model. Whoever asks sees the newest
+    snapshot, so predictions wait for no lesson. A lesson is on the disk, and seen by all, before it is
+    confirmed.
     """
 
-    def __init__(self, model: ImageModel, path: Path | None, *, read_only: bool) -> None:
-        self._model = model
-        self._path = path
-        self._read_only = read_only
-        self._version = 0
-        self._answers: dict[str, Outcome] = {}
-        self._lock = threading.RLock()
+    def __init__(
+        self, begin: Callable[[Callable[[ImageModel], None]], Writer | Follower], saved: bool, limits: Limits
+    ) -> None:
+        self._limits = limits
+        self._saved = saved
+        self._ending = threading.Event()
+        self._keeper = begin(self._prepare)
+        self._judge = threading.Thread(target=self._judge_changes, name="layup judge", daemon=True)
+        self._judge.start()
 
     @classmethod
     def open(
@@ -46,6 +84,7 @@ class LiveModel:
         follow: bool = False,
         loading: Mapping[str, Any] | None = None,
         on_wait: Callable[[str], None] | None = None,
+        limits: Limits | None = None,
     ) -> Self:
         """The model in a file, which this process then owns; or a new one, which is saved at once.
 
@@ -55,14 +94,22 @@ class LiveModel:
         loading: options of `layup.load`, such as `cache` and `weights`.
         on_wait: is told who holds the file, if another process does.
         """
-        if path is not None and path.exists():
-            return cls(load(path, **(loading or {})), path, read_only=follow)
-        if new is None or follow:
-            raise InputError(f"There is no model '{path}'. Name one, or let a new one be made.")
-        model = new()
-        if path is not None:
-            model.save(path)
-        return cls(model, path, read_only=False)
+        limits = limits or Limits()
+        reading = {"progress": False, "workers": 0, **(loading or {})}
+        waiting: Any = {"most": limits.lessons, "patience": limits.patience}
+
+        def begin(prepare: Callable[[ImageModel], None]) -> Writer | Follower:
+            if follow:
+                if path is None:
+                    raise missing(path)
+                return Follower(path, reading, prepare)
+            if path is not None:
+                return Writer(Home(path, new, reading, on_wait), prepare, **waiting)
+            if new is None:
+                raise missing(path)
+            return Writer(Nowhere(new), prepare, **waiting)
+
+        return cls(begin, path is not None, limits)
 
     def __enter__(self) -> Self:
         return self
@@ -71,60 +118,68 @@ class LiveModel:
         self.close()
 
     def close(self) -> None:
-        """Finish what was accepted, and save it."""
+        """Finish what was accepted, and write the model whole."""
+        self._ending.set()
+        self._keeper.published.set()
+        self._judge.join()
+        self._keeper.close()
+        self._network.close()
 
     # ---- asking
 
     def predict(self, images: Sequence[bytes]) -> Answer:
         """What the model says of photos; an `InputError` if it knows no class."""
-        with self._lock:
-            found = self._model.predictions(images)
-            return Answer(self._version, found, self._ids(images), self._model.learned_as(images))
+        snapshot = self._keeper.snapshot
+        model = self._asked(snapshot)
+        found = model.predictions(images)
+        usable, digests = {*found.kept}, model.photo_features.digests(images)
+        ids = [
+            digest[:16].hex() if digest is not None and index in usable else None
+            for index, digest in enumerate(digests)
+        ]
+        learned = snapshot.knowledge.known.labels_of(digest or b"" for digest in digests)
+        return Answer(snapshot.version, found, ids, learned)
 
     def explain(self, image: bytes, heat: bool = True) -> Explanation:
         """Why a photo gets its label."""
-        with self._lock:
-            return self._model.explain(image, heat=heat)
+        return self._asked(self._keeper.snapshot).explain(image, heat=heat)
 
     def suggest(self, images: Sequence[bytes], count: int = 20) -> Suggestions:
         """Which photos to label next."""
-        with self._lock:
-            return self._model.suggest(images, count)
+        return self._asked(self._keeper.snapshot).suggest(images, count)
 
     def expect(self) -> Expected | None:
-        """The accuracy to expect, of the present version."""
-        with self._lock:
-            return self._model.expect()
+        """The accuracy to expect of the present version; None if the cache cannot tell."""
+        return self._judged(self._keeper.snapshot).expected
 
     def facts(self) -> Facts:
         """What there is to know about it without asking its network."""
-        with self._lock:
-            model = self._model
-            identity = model.network.identity
-            return Facts(
-                self._version,
-                model.counts_,
-                identity.name,
-                identity.fingerprint,
-                model.state_hash,
-                expected=None,
-                right={},
-                waiting=0,
-                read_only=self._read_only,
-                remembers=True,
-                anonymous=model.photos is None,
-                saved=self._path is not None,
-                failed=None,
-            )
+        snapshot, model = self._keeper.snapshot, self._keeper.model
+        asked, identity = self._asked(snapshot), model.network.identity
+        estimate = snapshot.estimate
+        return Facts(
+            snapshot.version,
+            snapshot.knowledge.counts,
+            identity.name,
+            identity.fingerprint,
+            asked.state_hash,
+            estimate.expected,
+            {} if estimate.tally is None else estimate.tally.by_label,
+            self._network.waiting + self._keeper.waiting,
+            isinstance(self._keeper, Follower),
+            not isinstance(self._learning.cache, NoCache),
+            snapshot.knowledge.photos is None,
+            self._saved,
+            self._failed,
+        )
 
     def log(self) -> list[Entry]:
         """What was done to it, the oldest first."""
-        return list(self._model.log)
+        return list(self._keeper.snapshot.knowledge.log)
 
     def save_to(self, path: Path) -> None:
         """Write the whole model, as it is now, to another file."""
-        with self._lock:
-            self._model.save(path)
+        self._asked(self._keeper.snapshot).save(path)
 
     # ---- changing
 
@@ -132,85 +187,81 @@ class LiveModel:
         self, images: Sequence[bytes], labels: Sequence[str], *, relabel: bool = False, key: str | None = None
     ) -> Outcome:
         """Learn photos. With `relabel`, photos that are known as another class are moved."""
-
-        def learn() -> Outcome:
-            before = self._model.learned_as(images)
-            report = self._model.learn(images, labels, relabel=relabel)
-            return self._outcome(report, self._told(images, labels, before, report, relabel))
-
-        return self._changed(key, learn)
+        given = self._given(images)
+        return self._keeper.ask(lambda knowledge: taught(knowledge, given, labels, relabel=relabel), key)
 
     def forget(self, images: Sequence[bytes], *, key: str | None = None) -> Outcome:
         """Un-learn photos that are given."""
-        return self._changed(key, lambda: self._outcome(self._model.forget(images)))
+        given = self._given(images)
+        return self._keeper.ask(lambda knowledge: forgot(knowledge, given), key)
 
     def forget_ids(self, ids: Sequence[str], *, key: str | None = None) -> Outcome:
         """Un-learn photos by their ids; their features come from the cache."""
-        raise InputError("Photos cannot be forgotten by their ids yet. Give the photos.")
+        return self._keeper.ask(lambda knowledge: forgot_ids(knowledge, ids, self._learning), key)
 
     def forget_class(self, label: str, *, key: str | None = None) -> Outcome:
-        """Un-learn a class."""
-        return self._changed(key, lambda: self._outcome(self._model.forget_class(label)))
+        """Un-learn a class; see `ImageModel.forget_class`."""
+        return self._keeper.ask(lambda knowledge: forgot_class(knowledge, label, self._learning), key)
 
     def rename(self, old: str, new: str, *, key: str | None = None) -> Outcome:
         """Give a class another name; if that is the name of another class, the two become one."""
-
-        def rename() -> Outcome:
-            self._model.rename(old, new)
-            return self._outcome(BatchReport())
-
-        return self._changed(key, rename)
+        return self._keeper.ask(lambda knowledge: renamed(knowledge, old, new), key)
 
     def undo(self, *, key: str | None = None) -> Outcome:
-        """Take the last lesson back."""
-        return self._changed(key, lambda: self._outcome(self._model.undo()))
+        """Take the last lesson back, if all that it did was to learn."""
+        return self._keeper.ask(self._undone, key)
 
     # ---- private
 
-    def _changed(self, key: str | None, change: Callable[[], Outcome]) -> Outcome:
-        if self._read_only:
-            raise ReadOnlyError("This copy only follows another model. Teach that one.")
-        with self._lock:
-            if key is not None and key in self._answers:
-                return self._answers[key]
-            done = change()
-            if self._path is not None:
-                self._model.save(self._path)
-            if key is not None:
-                self._answers[key] = done
-            return done
-
-    def _outcome(self, report: BatchReport, photos: Sequence[PhotoOutcome] = ()) -> Outcome:
-        self._version += 1
-        return Outcome(
-            self._version,
-            self._model.counts_,
-            report.learned,
-            report.forgotten,
-            report.moved,
-            report.known,
-            report.exact,
-            tuple(photos),
+    def _prepare(self, model: ImageModel) -> None:
+        """Let one thread alone use the network from now on."""
+        if model.session is not None and not model.log:
+            raise InputError(
+                "This model has an adapter, which its first batch will tune, and that takes too long here. "
+                "Let it learn that batch first, with `layup learn`."
+            )
+        self._network = NetworkThread(
+            model.backbone_.together,
+            gather=self._limits.gather,
+            most=self._limits.callers,
+            patience=self._limits.patience,
         )
+        features, reading = model.photo_features, model.reading
+        past: Reading = {**reading, "cache": False}
+        source = features.spec.build(model.backbone_, past)
+        self._asking = features.read_by(SharedSource(source, self._network), past)
+        self._learning = features.read_by(SharedSource(features.extractor, self._network), reading)
 
-    def _told(
-        self,
-        images: Sequence[bytes],
-        labels: Sequence[str],
-        before: Sequence[tuple[str, ...]],
-        report: BatchReport,
-        relabel: bool,
-    ) -> list[PhotoOutcome]:
-        bad = {each.index: each.reason for each in report.bad}
-        conflicts = {each.index for each in report.conflicts}
-        now, ids = self._model.learned_as(images), self._ids(images)
-        told = []
-        for index, label in enumerate(labels):
-            status: Any = "known" if label in before[index] else "moved" if before[index] else "learned"
-            status = "conflict" if index in conflicts else "bad" if index in bad else status
-            told.append(PhotoOutcome(ids[index], label, status, now[index], bad.get(index)))
-        return told
+    def _asked(self, snapshot: Snapshot) -> ImageModel:
+        """A model of what a snapshot knows, for one caller; photos that it reads are not cached."""
+        return self._keeper.model.beside(snapshot.knowledge, self._asking)
 
-    def _ids(self, images: Sequence[bytes]) -> list[str | None]:
-        digests = self._model.photo_features.digests(images)
-        return [None if digest is None else digest[:16].hex() for digest in digests]
+    def _given(self, images: Sequence[bytes]) -> GivenPhotos:
+        """Photos as the network reads them; their features are cached."""
+        return GivenPhotos.of(len(images), self._learning.extractor.extract(images, "Reading"))
+
+    def _undone(self, knowledge: Knowledge) -> Draft:
+        if len(knowledge.log) == 1 and self._keeper.model.session is not None:
+            raise InputError("The batch that tuned the network cannot be undone here: end the server first.")
+        return undone(knowledge, self._learning)
+
+    def _judged(self, snapshot: Snapshot) -> Estimate:
+        model = self._keeper.model.beside(snapshot.knowledge, self._learning)
+        return model.estimate(self._limits.judged)
+
+    @property
+    def _failed(self) -> str | None:
+        """Why it no longer works, or not wholly."""
+        if self._keeper.failed is None and not self._network.alive:
+            return "The thread that reads photos has ended. Start the server again."
+        return self._keeper.failed
+
+    def _judge_changes(self) -> None:
+        """Tell how good the model is after each change; of many that come together, after the last."""
+        while self._keeper.published.wait() and not self._ending.is_set():
+            self._keeper.published.clear()
+            snapshot = self._keeper.snapshot
+            try:
+                self._keeper.judged(snapshot.version, self._judged(snapshot))
+            except Exception:
+                logger.exception("The accuracy to expect could not be estimated.")

@@ -1,12 +1,30 @@
-"""What a live model says of itself and of photos, all of one version."""
+"""What a live model is at one moment, and what it says of itself and of photos."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from layup.algebra import Expected
-from layup.model import Predictions
+from layup.model import Estimate, Knowledge, Predictions
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """One version of a model, which never changes: its knowledge, solved, and how good it was last judged."""
+
+    version: int
+    knowledge: Knowledge
+    estimate: Estimate = field(default_factory=Estimate)
+
+    @classmethod
+    def of(cls, version: int, knowledge: Knowledge, estimate: Estimate) -> Snapshot:
+        """The knowledge as it is now, ready to predict: costs a solve."""
+        frozen = knowledge.frozen()
+        if frozen.counts:
+            sums = frozen.parts.sums
+            frozen.classifier.scores_of(sums.means[:1].astype("float32"))
+        return cls(version, frozen, estimate)
 
 
 @dataclass(frozen=True)
@@ -30,9 +48,10 @@ class Facts:
     version: how many lessons there were. counts: photos per class, in the order of classes.
     expected: the accuracy to expect, when it was last estimated. right: by class, how many of its photos were
     predicted right without themselves, of how many.
-    waiting: photos and lessons that wait for their turn. read_only: whether it only follows another model.
+    waiting: callers that want photos read, and lessons that wait for their turn.
+    read_only: whether it only follows another model.
     remembers: whether features are cached, so that undoing, forgetting by id and auditing are possible.
-    failed: why it no longer works; None if it does.
+    saved: whether it is in a file. failed: why it no longer works; None if it does.
     """
 
     version: int
