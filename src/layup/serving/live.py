@@ -162,7 +162,7 @@ class LiveModel:
             snapshot.knowledge.counts,
             identity.name,
             identity.fingerprint,
-            asked.state_hash,
+            lambda: asked.state_hash,
             estimate.expected,
             {} if estimate.tally is None else estimate.tally.by_label,
             self._network.waiting + self._keeper.waiting,
