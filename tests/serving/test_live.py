@@ -168,6 +168,25 @@ def test_the_accuracy_to_expect_is_found_in_the_background_and_kept(tmp_path: Pa
     assert reloaded(tmp_path / "m.layup").log[-1].expected == facts.expected.to_dict()
 
 
+def test_all_known_photos_are_audited_without_being_given(tmp_path: Path) -> None:
+    alone = new_model()
+    images, labels = photos([*range(8), 20]), ["cat"] * 4 + ["dog"] * 4 + ["eel"]
+    alone.learn(images, labels)
+    alone.save(tmp_path / "alone.layup")
+    alone = reloaded(tmp_path / "alone.layup")
+    with taught(tmp_path / "m.layup") as live:
+        live.teach([photo(20)], ["eel"])
+        found, asked = live.audit(), alone.audit(images, labels)
+        assert found.ids == live.predict(images).ids
+        assert (found.labels, found.not_judged) == (labels, 0)
+        for name in ("suspects", "expected", "confusion", "judged", "alone", "redundant"):
+            assert getattr(found.audit, name) == getattr(asked, name), name
+        assert sum(map(sum, found.audit.confusion.counts)) == found.audit.judged == 8
+        FeatureCache().clear()
+        with pytest.raises(InputError, match="None of the photos of this model can be judged"):
+            live.audit()
+
+
 def test_without_a_file_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with taught(None) as live:

@@ -97,7 +97,7 @@ def serve(
         ) as live,
     ):
         shown = serving.demo(live) if demo else None
-        limits = serving.Limits()
+        limits = serving.RequestLimits()
         hosts = serving.Hosts.of(host, allow_host or [])
         service = serving.Service.of(live, hosts, tokens, limits, shown)
         _introduce(model, live.facts())

@@ -1,4 +1,11 @@
-from .audit import Audit as Audit, Duplicate as Duplicate, Suspect as Suspect
+from .audit import (
+    Audit as Audit,
+    Confusion as Confusion,
+    Duplicate as Duplicate,
+    KnownAudit as KnownAudit,
+    Suspect as Suspect,
+    audit_known as audit_known,
+)
 from .digest import state_hash as state_hash
 from .draft import (
     Draft as Draft,

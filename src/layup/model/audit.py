@@ -8,7 +8,7 @@ photos are nearly the same, which of these teach nothing, and which classes need
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -70,6 +70,25 @@ class Duplicate:
 
 
 @dataclass(frozen=True)
+class Confusion:
+    """How often photos of each class (a row) were predicted as each class (a column), without themselves."""
+
+    labels: list[str]
+    counts: list[list[int]]
+
+    @classmethod
+    def of(cls, held: HeldOut) -> Confusion:
+        """Of the photos that were tested."""
+        counts = np.zeros((len(held.labels), len(held.labels)), np.int64)
+        np.add.at(counts, (held.index[held.tested], held.scores[held.tested].argmax(axis=1)), 1)
+        return cls(list(held.labels), counts.tolist())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
 class Audit:
     """What all the others say of each photo; photos are named by their index among those given.
 
@@ -79,6 +98,7 @@ class Audit:
         right without it.
     expected: the accuracy of all these predictions, and the classes that need more photos; None if every
         photo is the only one of its class.
+    confusion: what photos of each class were predicted as.
     judged: how many photos were judged. alone: how many more are the only ones of their class, so that
         without them there is nothing to predict.
     unknown: how many photos the model has not learned. conflicts: those that it has learned as another class.
@@ -89,11 +109,12 @@ class Audit:
     duplicates: list[Duplicate]
     redundant: list[int]
     expected: Expected | None
+    confusion: Confusion
     judged: int
     alone: int
-    unknown: int
-    conflicts: list[Conflict]
-    bad: list[BadImage]
+    unknown: int = 0
+    conflicts: list[Conflict] = field(default_factory=list)
+    bad: list[BadImage] = field(default_factory=list)
 
     def suggested(self, labels: Sequence[str]) -> list[str]:
         """The given labels, with those that are suggested instead of the probably wrong ones."""
@@ -116,6 +137,7 @@ class Audit:
             "duplicates": [named(asdict(each)) for each in self.duplicates],
             "redundant": [str(images[index]) for index in self.redundant],
             "expected": None if self.expected is None else self.expected.to_dict(),
+            "confusion": self.confusion.to_dict(),
             "judged": self.judged,
             "alone": self.alone,
             "unknown": self.unknown,
@@ -131,8 +153,6 @@ def audit(
     knowledge: Knowledge, features: PhotoFeatures, images: Sequence[ImageSource], labels: Sequence[str]
 ) -> Audit:
     """Judge those of the photos that were learned with these labels."""
-    sums = knowledge.classifier.statistics_
-    memory.require(forecast_solving(sums, sums.dim, len(sums.labels)), "Auditing")
     digests = features.digests(images)
     known = knowledge.recognised("learned").labels_of(digest or b"" for digest in digests)
     asked = [i for i, classes in enumerate(known) if labels[i] in classes or digests[i] is None]
@@ -146,8 +166,7 @@ def audit(
             f"None of these {len(images):,} photos was learned as the class that it is given with, so there "
             "is nothing to judge. Give the photos that the model was taught."
         )
-    folder = features.cache.path.parent if isinstance(features.cache, FeatureCache) else None
-    with Spool(len(asked), features.extractor.width, folder) as spool:
+    with _spool(knowledge, features, len(asked)) as spool:
 
         def keep(rows: Rows, _: list[int]) -> None:
             spool.append(rows)
@@ -157,21 +176,64 @@ def audit(
         if not seen.turns:
             raise none_usable(len(images), seen.bad)
         indices = [asked[turn] for turn in seen.turns]
-        names = np.array([labels[i] for i in indices])
-        held = _held_out(knowledge.classifier, spool.rows(), names)
-        alike = twins(deepest(sums, spool.rows()), held.index)
+        found = _judged(knowledge, spool.rows(), [labels[i] for i in indices], indices)
+    unknown = sum(not classes and digest is not None for classes, digest in zip(known, digests, strict=True))
+    return replace(found, unknown=unknown, conflicts=conflicts, bad=seen.bad)
+
+
+@dataclass(frozen=True)
+class KnownAudit:
+    """An audit of all photos that a model knows, as far as their features are in the cache.
+
+    ids: of each photo that the audit names by its index: the hex of its digest. labels: their classes.
+    not_judged: how many photos the model has learned that are not in the cache, or that it does not know.
+    """
+
+    audit: Audit
+    ids: list[str]
+    labels: list[str]
+    not_judged: int
+
+
+def audit_known(knowledge: Knowledge, features: PhotoFeatures) -> KnownAudit:
+    """Judge all photos that are known and in the cache; no photo need be at hand."""
+    photos = knowledge.recognised("learned")
+    every = np.arange(len(photos))
+    with _spool(knowledge, features, len(photos)) as spool:
+        found = features.recall(photos, every, lambda rows, _: spool.append(rows))
+        labels = photos.labels_at(found.rows)
+        if not labels:
+            raise InputError(
+                "None of the photos of this model can be judged: their features are not in the cache of this "
+                "user. Teach it with the cache."
+            )
+        audited = _judged(knowledge, spool.rows(), labels, [*range(len(labels))])
+    ids = [digest.hex() for digest in photos.digests_at(found.rows)]
+    return KnownAudit(audited, ids, labels, knowledge.parts.sums.total - len(labels))
+
+
+def _spool(knowledge: Knowledge, features: PhotoFeatures, count: int) -> Spool:
+    """Room for the features of so many photos, if what they are judged with fits into memory."""
+    sums = knowledge.classifier.statistics_
+    memory.require(forecast_solving(sums, sums.dim, len(sums.labels)), "Auditing")
+    folder = features.cache.path.parent if isinstance(features.cache, FeatureCache) else None
+    return Spool(count, sums.dim, folder)
+
+
+def _judged(knowledge: Knowledge, rows: Rows, labels: Sequence[str], indices: Sequence[int]) -> Audit:
+    """What all the others say of photos with these features and labels, which are named by these indices."""
+    names = np.array(labels)
+    held = _held_out(knowledge.classifier, rows, names)
+    alike = twins(deepest(knowledge.classifier.statistics_, rows), held.index)
+    tally = Tally.of(names[held.tested].tolist(), held.right[held.tested].tolist())
     return Audit(
         [_suspect(held, row, indices[row]) for row in _surest(held)],
-        [Duplicate(indices[i], indices[j], str(names[i]), str(names[j]), like) for i, j, like in alike],
+        [Duplicate(indices[i], indices[j], labels[i], labels[j], like) for i, j, like in alike],
         _redundant(held, alike, indices),
-        Expected.of(
-            Tally.of(names[held.tested].tolist(), held.right[held.tested].tolist()), knowledge.counts
-        ),
+        Expected.of(tally, knowledge.counts),
+        Confusion.of(held),
         int(held.tested.sum()),
         int((~held.tested).sum()),
-        sum(not classes and digest is not None for classes, digest in zip(known, digests, strict=True)),
-        conflicts,
-        seen.bad,
     )
 
 

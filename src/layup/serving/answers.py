@@ -314,7 +314,6 @@ class Forgetting(BaseModel):
 
     model_config = ConfigDict(
         extra="forbid",
-        populate_by_name=True,
         json_schema_extra={"examples": [{"class": "tabby"}, {"ids": ["0" * 32]}]},
     )
     ids: list[str] | None = Field(default=None, min_length=1, max_length=10_000)

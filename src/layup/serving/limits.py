@@ -13,7 +13,7 @@ from layup.serving.refusals import RequestError
 
 
 @dataclass(frozen=True)
-class Limits:
+class RequestLimits:
     """What a server takes: sizes in bytes, times in seconds.
 
     body: of one request. image: of one photo in it. images: photos in one request. field: of a text field.

@@ -20,8 +20,10 @@ from layup.model import (
     GivenPhotos,
     ImageModel,
     Knowledge,
+    KnownAudit,
     Outcome,
     Suggestions,
+    audit_known,
     forgot,
     forgot_class,
     forgot_ids,
@@ -151,6 +153,10 @@ class LiveModel:
     def expect(self) -> Expected | None:
         """The accuracy to expect of the present version; None if the cache cannot tell."""
         return self._judged(self._keeper.snapshot).expected
+
+    def audit(self) -> KnownAudit:
+        """All known photos judged by one another, as far as the cache has their features."""
+        return audit_known(self._keeper.snapshot.knowledge, self._learning)
 
     def facts(self) -> Facts:
         """What there is to know about it without asking its network."""

@@ -8,6 +8,7 @@ import errno
 import logging
 import signal
 import socket
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -19,13 +20,13 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from layup.errors import InputError
 from layup.formats import json_text
-from layup.serving.limits import Limits
+from layup.serving.limits import RequestLimits
 from layup.serving.refusals import body_of
 
 GRACE = 60
 """Seconds that requests have to finish after the server was asked to end."""
 BACKLOG = 512
-QUIET = ("uvicorn.access", "uvicorn.error")
+LOGS = ("layup.serving", "uvicorn.error")
 
 
 def listening(host: str, port: int) -> socket.socket:
@@ -74,9 +75,18 @@ def address_of(bound: socket.socket, host: str) -> str:
     return f"http://{name}:{bound.getsockname()[1]}"
 
 
-def serve(app: ASGIApp, bound: socket.socket, limits: Limits, ready: Callable[[], None]) -> None:
-    """Call `ready`, and answer requests until Ctrl-C or SIGTERM; then finish what was accepted."""
-    Image.MAX_IMAGE_PIXELS = limits.pixels  # of this process: it does nothing else
+def serve(app: ASGIApp, bound: socket.socket, limits: RequestLimits, ready: Callable[[], None]) -> None:
+    """Call `ready`, and answer requests until Ctrl-C or SIGTERM; then finish what was accepted.
+
+    For a process that does nothing else: it logs errors, and limits the pixels of images.
+    """
+    Image.MAX_IMAGE_PIXELS = limits.pixels
+    _log_errors()
+    asyncio.run(server_of(app, limits, ready).serve(sockets=[bound]))
+
+
+def server_of(app: ASGIApp, limits: RequestLimits, ready: Callable[[], None]) -> Server:
+    """A server that is not started yet."""
     config = uvicorn.Config(
         app,
         http=_connection(limits),
@@ -89,9 +99,17 @@ def serve(app: ASGIApp, bound: socket.socket, limits: Limits, ready: Callable[[]
         timeout_keep_alive=30,
         timeout_graceful_shutdown=GRACE,
     )
-    for name in QUIET:
-        logging.getLogger(name).setLevel(logging.ERROR)
-    asyncio.run(Server(config, ready).serve(sockets=[bound]))
+    return Server(config, ready)
+
+
+def _log_errors() -> None:
+    """What nobody foresaw goes to standard error, with where it happened: nothing else that a server does."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+    for name in LOGS:
+        logger = logging.getLogger(name)
+        logger.setLevel(logging.ERROR)
+        logger.addHandler(handler)
 
 
 class Server(uvicorn.Server):
@@ -109,6 +127,9 @@ class Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         """As uvicorn does it, but the signals are not raised again at the end."""
+        if threading.current_thread() is not threading.main_thread():  # only that one may listen to them
+            yield
+            return
         before = {each: signal.signal(each, self.handle_exit) for each in (signal.SIGINT, signal.SIGTERM)}
         try:
             yield
@@ -117,7 +138,7 @@ class Server(uvicorn.Server):
                 signal.signal(each, handler)
 
 
-def _connection(limits: Limits) -> type[H11Protocol]:
+def _connection(limits: RequestLimits) -> type[H11Protocol]:
     """A connection that does not wait for ever until a request's header is complete."""
 
     class Connection(H11Protocol):

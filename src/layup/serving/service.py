@@ -11,7 +11,7 @@ from fastapi import Depends, Header, Request
 from layup.serving.demo import DemoPhotos
 from layup.serving.guard import Hosts, Tokens
 from layup.serving.lanes import Lane
-from layup.serving.limits import Limits, Rate, Room
+from layup.serving.limits import Rate, RequestLimits, Room
 from layup.serving.live import LiveModel
 from layup.serving.metrics import Metrics
 from layup.serving.uploads import Take
@@ -27,7 +27,7 @@ class Service:
     live: LiveModel
     hosts: Hosts
     tokens: Tokens
-    limits: Limits
+    limits: RequestLimits
     demo: DemoPhotos | None
     asking: Lane
     teaching: Lane
@@ -37,7 +37,7 @@ class Service:
 
     @classmethod
     def of(
-        cls, live: LiveModel, hosts: Hosts, tokens: Tokens, limits: Limits, demo: DemoPhotos | None
+        cls, live: LiveModel, hosts: Hosts, tokens: Tokens, limits: RequestLimits, demo: DemoPhotos | None
     ) -> Service:
         """All of it from what is wanted."""
         asking, teaching = (Lane(name, limits.threads, limits.waiting) for name in ("asking", "teaching"))

@@ -18,7 +18,7 @@ from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import parse_options_header
 
 from layup.formats import brief, printable, size_of
-from layup.serving.limits import Limits
+from layup.serving.limits import RequestLimits
 from layup.serving.refusals import RequestError, refused_values
 
 IMAGES = "images"
@@ -75,7 +75,7 @@ def media_type(request: Request) -> str:
 
 
 async def receive_upload(
-    request: Request, limits: Limits, take: Take, fields: Collection[str] = ()
+    request: Request, limits: RequestLimits, take: Take, fields: Collection[str] = ()
 ) -> Upload:
     """The photos and fields of a request: a form, or one image as the whole body."""
     kind = media_type(request)
@@ -104,7 +104,7 @@ async def receive_upload(
     return upload
 
 
-async def receive_json(request: Request, limits: Limits, take: Take, kind: type[Value]) -> Value:
+async def receive_json(request: Request, limits: RequestLimits, take: Take, kind: type[Value]) -> Value:
     """The JSON body of a request, checked."""
     if media_type(request) != "application/json":
         raise RequestError(
@@ -124,7 +124,7 @@ async def receive_json(request: Request, limits: Limits, take: Take, kind: type[
         raise refused_values([{**each, "loc": ("body", *each["loc"])} for each in error.errors()]) from error
 
 
-async def _pour(request: Request, limits: Limits, take: Take, sink: Sink) -> None:
+async def _pour(request: Request, limits: RequestLimits, take: Take, sink: Sink) -> None:
     """Give each chunk of a body to `sink`.
 
     What is left of a refused body is received, within limits, and dropped: many clients do not listen
@@ -136,13 +136,13 @@ async def _pour(request: Request, limits: Limits, take: Take, sink: Sink) -> Non
         async with asyncio.timeout(limits.upload):
             async for chunk in request.stream():
                 received += len(chunk)
-                if received > 2 * limits.body:
-                    break
                 if refused is None:
                     try:
                         _keep(chunk, received, limits, take, sink)
                     except RequestError as error:
                         refused = error
+                if received > 2 * limits.body:
+                    break
     except TimeoutError:
         raise RequestError(
             408,
@@ -154,7 +154,7 @@ async def _pour(request: Request, limits: Limits, take: Take, sink: Sink) -> Non
         raise refused
 
 
-def _keep(chunk: bytes, received: int, limits: Limits, take: Take, sink: Sink) -> None:
+def _keep(chunk: bytes, received: int, limits: RequestLimits, take: Take, sink: Sink) -> None:
     if received > limits.body:
         raise RequestError(
             413,
@@ -166,7 +166,7 @@ def _keep(chunk: bytes, received: int, limits: Limits, take: Take, sink: Sink) -
     sink(chunk)
 
 
-def _grow(photo: Photo, data: bytes, limits: Limits) -> None:
+def _grow(photo: Photo, data: bytes, limits: RequestLimits) -> None:
     """Add to a photo; one that is too large is dropped, and fails alone."""
     if photo.too_large or len(photo.data) + len(data) > limits.image:
         photo.too_large = True
@@ -186,7 +186,7 @@ def _boundary(request: Request) -> bytes:
 class Form:
     """Reads a form, chunk by chunk: photos, and text fields of these names."""
 
-    def __init__(self, boundary: bytes, limits: Limits, fields: Collection[str]) -> None:
+    def __init__(self, boundary: bytes, limits: RequestLimits, fields: Collection[str]) -> None:
         self.upload = Upload()
         self.limits, self.allowed = limits, fields
         self.header: tuple[bytearray, bytearray] = (bytearray(), bytearray())

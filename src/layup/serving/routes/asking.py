@@ -12,7 +12,7 @@ from layup.serving import answers
 from layup.serving.live import LiveModel
 from layup.serving.refusals import RequestError
 from layup.serving.routes.bodies import SINGLE, body, form, refusals
-from layup.serving.routes.photos import Photos, require_taught
+from layup.serving.routes.photos import Photos, of_a_taught_model
 from layup.serving.service import Service, TheRoom, TheService, reads
 from layup.serving.snapshot import Answer
 from layup.serving.uploads import Take, receive_upload
@@ -43,8 +43,8 @@ async def predict(
 
 def predictions(live: LiveModel, photos: Photos, top: int) -> answers.Predictions:
     """What the model says of photos; those that cannot be used have a reason instead."""
-    require_taught(live)
-    answer = live.predict(photos.contents)
+    with of_a_taught_model(live):
+        answer = live.predict(photos.contents)
     found = {
         index: answers.Prediction(name=photos.names[index], error=problem)
         for index, problem in photos.left_out.items()
@@ -103,9 +103,9 @@ async def explain(
         )
 
     def explained() -> answers.Explanation:
-        require_taught(service.live)
-        found = service.live.explain(photos.contents[0], heat=heat).to_dict()
-        return answers.Explanation.model_validate(found)
+        with of_a_taught_model(service.live):
+            found = service.live.explain(photos.contents[0], heat=heat)
+        return answers.Explanation.model_validate(found.to_dict())
 
     return await service.asking.run(explained)
 
@@ -129,8 +129,8 @@ async def suggest(
 
 def suggestions(live: LiveModel, photos: Photos, count: int) -> answers.Suggestions:
     """Which photos are worth labelling."""
-    require_taught(live)
-    found = live.suggest(photos.contents, count)
+    with of_a_taught_model(live):
+        found = live.suggest(photos.contents, count)
     bad = [
         answers.BadPhoto(name=photos.names[index], error=problem)
         for index, problem in photos.left_out.items()
@@ -188,5 +188,5 @@ async def audit(service: TheService) -> answers.Audit:
 
 def judged(live: LiveModel) -> answers.Audit:
     """What the audit of the live model says."""
-    require_taught(live)
-    raise NotImplementedError
+    with of_a_taught_model(live):
+        raise NotImplementedError

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
+from layup.errors import InputError
 from layup.formats import size_of
 from layup.images import described, image_digest
 from layup.serving.answers import Problem
-from layup.serving.limits import Limits
+from layup.serving.limits import RequestLimits
 from layup.serving.live import LiveModel
 from layup.serving.refusals import RequestError
 from layup.serving.uploads import Upload
@@ -25,7 +28,7 @@ class Photos:
     left_out: dict[int, Problem]
 
     @classmethod
-    def of(cls, upload: Upload, limits: Limits) -> Photos:
+    def of(cls, upload: Upload, limits: RequestLimits) -> Photos:
         """Those that are too large are left out; if all are, the request is refused."""
         large = (
             f"{{!r}} is larger than {size_of(limits.image)}, which is the most that is taken. Scale it down."
@@ -51,9 +54,14 @@ class Photos:
         return Problem(code="bad-image", message=reason.replace(described(self.contents[turn]), repr(name)))
 
 
-def require_taught(live: LiveModel) -> None:
-    """Refuse to say anything about photos if the model knows no class."""
-    if not live.facts().counts:
+@contextmanager
+def of_a_taught_model(live: LiveModel) -> Iterator[None]:
+    """What fails inside because the model knows no class is refused as that."""
+    try:
+        yield
+    except InputError as error:
+        if live.facts().counts:
+            raise
         raise RequestError(
             409, "nothing-learned", "This model knows no class yet. Teach it a photo first: POST /teach."
-        )
+        ) from error

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from fastapi import APIRouter, Depends, Request
 
 from layup.formats import plural
@@ -28,6 +30,12 @@ INEXACT = (
     "class, since their features are not kept here. Photos that are forgotten by their files leave nothing."
 )
 """What forgetting has undone."""
+LEFT = {
+    "conflict": "Known as another class, and left there",
+    "unknown": "Never learned",
+    "bad": "Cannot be used",
+}
+"""Why nothing was done with a photo."""
 
 
 @router.post("/teach", summary="Teach photos", responses=refusals(), openapi_extra=body(form(FIELDS)))
@@ -107,7 +115,8 @@ async def rename(request: Request, service: TheService, take: TheRoom, key: Key 
     """Give a class another name. The name of another class makes the two one."""
     names = await receive_json(request, service.limits, take, answers.Renaming)
     own = _own("rename", key)
-    return lesson(await service.teaching.run(service.live.rename, names.old, names.new, key=own))
+    done = lesson(await service.teaching.run(service.live.rename, names.old, names.new, key=own))
+    return done.model_copy(update={"message": f"Renamed {names.old!r} to {names.new!r}."})
 
 
 @router.post("/undo", summary="Take the last lesson back", responses=refusals())
@@ -158,7 +167,7 @@ def summary(done: Outcome) -> str:
     """What a lesson did, in a sentence or two.
 
     >>> summary(Outcome(3, {"cat": 2}, learned={"cat": 2}, known=1))
-    'Learned 2 photos. 1 photo was known already.'
+    'Learned 2 photos. Known already: 1 photo.'
     >>> summary(Outcome(4, {}, forgotten={"cat": 2}, exact=False)).partition(". ")[0]
     'Forgot 2 photos'
     """
@@ -168,7 +177,9 @@ def summary(done: Outcome) -> str:
     if done.moved:
         said.append(f"Moved {plural(done.moved, 'photo')} to another class.")
     if done.known:
-        said.append(f"{plural(done.known, 'photo')} {'was' if done.known == 1 else 'were'} known already.")
+        said.append(f"Known already: {plural(done.known, 'photo')}.")
+    statuses = Counter(each.status for each in done.photos)
+    said += [f"{words}: {plural(statuses[name], 'photo')}." for name, words in LEFT.items() if statuses[name]]
     if gone := sum(done.forgotten.values()) - done.moved:
         exactly = EXACT if done.exact else INEXACT
         said.append(f"Forgot {plural(gone, 'photo')}. {exactly}")

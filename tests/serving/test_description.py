@@ -1,0 +1,90 @@
+"""What the API answers fits its description, whatever is asked: never a failure of the server itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import hypothesis
+import pytest
+import schemathesis
+from schemathesis import GenerationMode
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+    unsupported_method,
+)
+
+from layup.serving import Hosts
+from servers import client, files, photo
+
+FEW, MANY = 5, 150
+"""Examples of each request and mode, by default and in the slow run."""
+CHECKS = [
+    not_a_server_error,
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+    unsupported_method,
+]
+"""Not that what fits the description is accepted: bytes may be no image, and a class may be unknown."""
+REQUESTS = [
+    *(
+        ("POST", path)
+        for path in ("/predict", "/teach", "/forget", "/rename", "/undo", "/explain", "/suggest")
+    ),
+    *(("GET", path) for path in ("/classes", "/audit", "/model", "/model/info", "/log", "/metrics")),
+    *(("GET", f"/v2/health/{word}") for word in ("live", "ready")),
+]
+
+
+@pytest.fixture(scope="module")
+def described() -> Iterator[Any]:
+    """The description of a server that knows two classes."""
+    with client(hosts=Hosts.of("testserver")) as asking:
+        data = {"labels": ["cat", "dog"]}
+        asking.post("/teach", files=files(photo(0), photo(1)), data=data).raise_for_status()
+        yield schemathesis.openapi.from_asgi("/openapi.json", asking.app)
+
+
+def test_every_request_is_tried_here(described):
+    operations = [each.ok() for each in described.get_all_operations()]
+    assert {(each.method.upper(), each.path) for each in operations} == set(REQUESTS)
+
+
+def try_out(operation: Any, mode: GenerationMode, examples: int) -> int:
+    """Send so many requests; how many were."""
+    sent = 0
+
+    @hypothesis.settings(max_examples=examples, suppress_health_check=list(hypothesis.HealthCheck))
+    @hypothesis.given(operation.as_strategy(generation_mode=mode))
+    def send(case: Any) -> None:
+        nonlocal sent
+        sent += 1
+        case.call_and_validate(checks=CHECKS)
+
+    send()
+    return sent
+
+
+TRIES = [
+    pytest.param(method, path, mode, id=f"{method} {path} {mode.value}")
+    for method, path in REQUESTS
+    for mode in GenerationMode
+    if method == "POST" or mode is GenerationMode.POSITIVE  # the others have nothing that could be wrong
+]
+
+
+@pytest.mark.parametrize(("method", "path", "mode"), TRIES)
+def test_answers_fit_the_description(described, method, path, mode):
+    assert try_out(described[path][method], mode, FEW)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("method", "path", "mode"), TRIES)
+def test_many_answers_fit_the_description(described, method, path, mode):
+    assert try_out(described[path][method], mode, MANY)
