@@ -6,7 +6,8 @@ The server is that of `layup serve`, of a new model in a file in this folder, wh
 takes as many requests of one client as come. Three more paths: POST /bare reads a request and drops it, and
 is answered after a forward pass of the plain network on a batch that was decoded before, with as many images
 as requests wait, up to 16. POST /passes?seconds=1 makes such passes of 16 images for so long, and says how
-many images that is per second: no requests at all. GET /batches says how many images and passes there were.
+many images that is per second: no requests at all. GET /spent says how many
+passes there were, of how many images, and for how many seconds the cores have worked.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from layup.backbones import Backbone
 from layup.features import FeatureCache
 from layup.serving import (
     Hosts,
-    Limits,
     LiveModel,
+    RequestLimits,
     Service,
     Tokens,
     address_of,
@@ -83,8 +84,8 @@ class BarePass:
             self.network(self.pixels[:images])
 
 
-class Batches:
-    """How many passes a network makes, and of how many images."""
+class Spent:
+    """How many passes a network has made, of how many images, and the seconds that all cores have worked."""
 
     def __init__(self, backbone: Backbone) -> None:
         self.backbone = backbone
@@ -94,12 +95,16 @@ class Batches:
     def _count(self, *_: object) -> None:
         self.passes += 1
 
-    def said(self) -> dict[str, int]:
-        """Both numbers, so far."""
-        return {"passes": self.passes, "images": self.backbone.passes.reading}
+    def said(self) -> dict[str, float]:
+        """All three, so far."""
+        return {
+            "passes": self.passes,
+            "images": self.backbone.passes.reading,
+            "cores": time.process_time(),
+        }
 
 
-def add_paths(app: FastAPI, bare: BarePass, batches: Batches) -> None:
+def add_paths(app: FastAPI, bare: BarePass, spent: Spent) -> None:
     """The three paths that `layup serve` does not have."""
 
     @app.post("/bare")
@@ -113,9 +118,9 @@ def add_paths(app: FastAPI, bare: BarePass, batches: Batches) -> None:
     async def passes(seconds: float) -> dict[str, float]:
         return {"per_second": await asyncio.to_thread(bare.for_seconds, seconds)}
 
-    @app.get("/batches")
-    async def counted() -> dict[str, int]:
-        return batches.said()
+    @app.get("/spent")
+    async def said() -> dict[str, float]:
+        return spent.said()
 
 
 def main() -> None:
@@ -125,11 +130,11 @@ def main() -> None:
     chosen = parser.parse_args()
     os.environ["LAYUP_KEYS"] = str(chosen.folder / "keys")
     model = LayUP(chosen.network, cache=FeatureCache(chosen.folder / "cache"), progress=False)
-    limits = Limits(rate=1e6, burst=10**6)
+    limits = RequestLimits(rate=1e6, burst=10**6)
     path = chosen.folder / "model.layup"
     with listening(HOST, 0) as bound, LiveModel.open(path, new=lambda: model) as live:
         app = create_app(Service.of(live, Hosts.of(HOST), Tokens(), limits, None))
-        add_paths(app, BarePass(model.backbone_), Batches(model.backbone_))
+        add_paths(app, BarePass(model.backbone_), Spent(model.backbone_))
         serve(app, bound, limits, lambda: print(address_of(bound, HOST), flush=True))
 
 

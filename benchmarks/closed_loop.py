@@ -33,12 +33,16 @@ class AnswerError(Exception):
 
 @dataclass
 class Seen:
-    """What clients saw in so many seconds: how long each answer took, and how many requests were refused."""
+    """What clients saw in so many seconds: how long each answer took, and how many requests were refused.
+
+    answered: requests in all, also those before and after that time.
+    """
 
     clients: int
     seconds: float
     latencies: list[float] = field(default_factory=list)
     refused: int = 0
+    answered: int = 0
 
     @property
     def per_second(self) -> float:
@@ -104,6 +108,7 @@ async def _client(path: str, port: int, photos: Sequence[bytes], begin: float, s
             writer.write(request(path, port, photos[turn % len(photos)]))
             status, body = await answer(reader)
             now = time.perf_counter()
+            seen.answered += status == 200
             if status not in (200, BUSY):
                 raise AnswerError(f"{path} was answered with {status}: {body[:500]!r}")
             if begin <= now < end and status == BUSY:

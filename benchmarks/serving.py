@@ -28,6 +28,7 @@ from typing import Any
 from urllib.request import Request, urlopen
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image
 
 from benchmarks.choices import unpack
@@ -67,7 +68,8 @@ class Row:
 
     alone, bare, predict: images or photos per second in every round. of_bare, of_alone: predictions per
     second, over those of the bare pass behind the server, and of passes without requests. latencies: p50 and
-    p99 in seconds, by way, of all rounds. refused: requests in all rounds. together: photos per pass.
+    p99 in seconds, by way, of all rounds. refused: requests in all rounds. together: photos per pass. cores:
+    seconds that a core of the server works for a photo, by way.
     """
 
     clients: int
@@ -79,6 +81,7 @@ class Row:
     latencies: dict[str, list[float]]
     refused: int
     together: float
+    cores: dict[str, float]
 
 
 class Server:
@@ -93,6 +96,11 @@ class Server:
         with urlopen(Request(f"{self.url}{path}", b"" if post else None)) as answer:
             found: dict[str, float] = json.load(answer)
             return found
+
+    def spent(self) -> NDArray[np.float64]:
+        """Passes, images in them, and seconds that cores have worked, so far."""
+        said = self.said("/spent")
+        return np.array([said[name] for name in ("passes", "images", "cores")])
 
     def alone(self) -> float:
         """Images per second of the bare pass, without requests."""
@@ -166,18 +174,16 @@ class Measured:
         self.clients, self.served, self.asked, self.seconds = clients, served, asked, seconds
         self.alone: list[float] = []
         self.seen: dict[str, list[Seen]] = {way: [] for way in WAYS}
-        self.passes = self.images = 0.0
+        self.spent = {way: np.zeros(3) for way in WAYS}
 
     def once(self, *, backwards: bool) -> None:
         """A round, in this order or the opposite one."""
         self.alone.append(self.served.alone())
-        before = self.served.said("/batches")
         for way in sorted(WAYS, reverse=backwards):
+            before = self.served.spent()
             found = load(WAYS[way], self.served.port, self.asked, self.clients, self.seconds, WARM)
             self.seen[way].append(found)
-        after = self.served.said("/batches")
-        self.passes += after["passes"] - before["passes"]
-        self.images += after["images"] - before["images"]
+            self.spent[way] += self.served.spent() - before
 
     def row(self) -> Row:
         """All rounds together."""
@@ -186,7 +192,8 @@ class Measured:
             way: Seen(self.clients, 1.0, [latency for each in seen for latency in each.latencies])
             for way, seen in self.seen.items()
         }
-        alone = np.array(self.alone)
+        alone, (passes, images, _) = np.array(self.alone), self.spent["predict"]
+        cores = {way: self.spent[way][2] / sum(each.answered for each in self.seen[way]) for way in WAYS}
         return Row(
             self.clients,
             self.alone,
@@ -196,7 +203,8 @@ class Measured:
             ratio(1 / alone, 1 / rates["predict"]),
             {way: [each.percentile(50), each.percentile(99)] for way, each in pooled.items()},
             sum(each.refused for seen in self.seen.values() for each in seen),
-            self.images / self.passes,
+            images / passes,
+            cores,
         )
 
 
@@ -210,7 +218,7 @@ def report(network: str, rows: Sequence[Row], seconds: float) -> Report:
         "of the bare pass",
         "of passes alone",
     ]
-    columns += ["p50, p99: bare pass", "predictions", "refused", "photos per pass"]
+    columns += ["p50, p99: bare pass", "predictions", "of a core", "refused", "photos per pass"]
     cells = [
         [
             str(row.clients),
@@ -220,6 +228,7 @@ def report(network: str, rows: Sequence[Row], seconds: float) -> Report:
                 for each in (row.of_bare, row.of_alone)
             ),
             *(", ".join(map(seconds_text, row.latencies[way])) for way in WAYS),
+            ", ".join(seconds_text(row.cores[way]) for way in WAYS),
             str(row.refused),
             f"{row.together:.1f}",
         ]
@@ -229,8 +238,8 @@ def report(network: str, rows: Sequence[Row], seconds: float) -> Report:
         "Photos per second, medians of rounds; a client sends one photo at a time. Passes alone: 16 images "
         "each, decoded before, no requests. Bare pass, served: a request is read, dropped, and answered "
         "after a pass with the others that wait. Of …: predictions per second over these, the median of "
-        f"{rows[0].of_bare.pairs} rounds of {seconds:g} s ({rows[0].of_bare.spread}). Clients share "
-        "the cores."
+        f"{rows[0].of_bare.pairs} rounds of {seconds:g} s ({rows[0].of_bare.spread}). Of a core: "
+        "how long one core of the server works for a photo, bare and predicted; clients share the cores."
     ]
     return Report(f"serving-{network}", f"Serving predictions, {network}", columns, cells, notes, rows)
 
