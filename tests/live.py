@@ -35,7 +35,8 @@ def new_model(**options: Any) -> ImageModel:
 
 def opened(path: Path | None, **options: Any) -> LiveModel:
     """A live model of the small network, whatever file it is in."""
-    return LiveModel.open(path, new=new_model, loading={"backbone": small_network()}, **options)
+    options = {"new": new_model, "loading": {"backbone": small_network()}, **options}
+    return LiveModel.open(path, **options)
 
 
 def reloaded(path: Path) -> ImageModel:

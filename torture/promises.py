@@ -14,6 +14,7 @@ from torture import (
     mutations,
     power,
     records,
+    serving,
 )
 from torture.promise import Promise
 
@@ -31,5 +32,6 @@ PROMISES: dict[str, Promise] = {
         histories.PROMISE,
         exact.PROMISE,
         model_histories.PROMISE,
+        serving.PROMISE,
     )
 }

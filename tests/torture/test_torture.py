@@ -24,6 +24,7 @@ from layup import FeatureCache, GramStatistics, ImageModel, LayUP, RidgeClassifi
 from layup.algebra.symmetric import Triangle
 from layup.errors import InputError
 from layup.images import open_image
+from layup.model import Journal
 from layup.tuning import adaptation, trainer
 from torture import (
     __main__,
@@ -49,6 +50,7 @@ from torture import (
     report,
     runner,
     samples,
+    serving,
     worker,
 )
 from torture.deeds import MODEL, Deed
@@ -607,6 +609,31 @@ def test_histories_of_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert failures(tries, tmp_path, range(2)) == []
     monkeypatch.setattr(ImageModel, "merge", lambda self, other, base=None: self)
     assert failures(tries, tmp_path, range(3))
+
+
+# ---- servers
+
+
+def test_killed_servers(tmp_path: Path) -> None:
+    tries = serving.prepare(tmp_path)
+    assert failures(tries, tmp_path, [0]) == []
+
+
+def test_killed_servers_find_a_journal_that_keeps_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries = serving.prepare(tmp_path)
+    monkeypatch.setattr(Journal, "append", lambda *_: None)
+    (failure,) = failures(tries, tmp_path, [0])
+    assert failure.kind == "the model is not what was confirmed"
+
+
+def test_killed_servers_find_a_lesson_that_is_done_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries = serving.prepare(tmp_path)
+    monkeypatch.setattr(serving.LiveModel, "undo", lambda self, key: self._keeper.ask(self._undone))
+    assert failures(tries, tmp_path, [0, 2, 3])
 
 
 # ---- bounds

@@ -112,8 +112,9 @@ def taught(
         **dict.fromkeys(places, "moved"),
         **dict.fromkeys(work.new, "learned"),
     }
+    anonymous = knowledge.photos is None
     told = {
-        index: PhotoOutcome(given.digests[place].hex(), own[place], became[place])
+        index: PhotoOutcome(None if anonymous else given.digests[place].hex(), own[place], became[place])
         for place, index in enumerate(given.kept)
     }
     lesson = Lesson("learn", new, moved, gone) if len(new) or len(moved) else None

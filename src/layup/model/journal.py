@@ -6,7 +6,8 @@ features of its photos, and the outcome, if the request has a key. They are numb
 says which journal continues it, and through which number it holds the lessons of that: so each counts once,
 whenever a process is killed. Writing a model to a path takes up the journal that is beside it.
 
-Digests are encrypted as in the model file. Features are in the journal until they are taken up.
+Digests, and outcomes, which tell digests, are encrypted as in the model file. Features are in the journal
+until they are taken up.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -60,7 +62,14 @@ OUTCOME: schema.Shape = {
         }
     ],
 }
-ANSWER: schema.Shape = {"key": KEY, "date": schema.NAME, "outcome": OUTCOME}
+SEALED: Mapping[str, schema.Shape] = {"key": schema.HASH, "nonce": schema.HASH}
+ANSWER: schema.Shape = {
+    "key": KEY,
+    "date": schema.NAME,
+    "sealed?": {**SEALED, "outcome": schema.TEXT},
+    "outcome?": OUTCOME,
+}
+"""`sealed` where photos have digests, which an outcome tells."""
 MARK: schema.Shape = {"journal": schema.HASH, "through": schema.whole()}
 """What a model file says of its journal."""
 HEAD: schema.Shape = {
@@ -70,7 +79,6 @@ HEAD: schema.Shape = {
     "through": schema.whole(),
     "answers": [ANSWER],
 }
-SEALED: schema.Shape = {"key": schema.HASH, "nonce": schema.HASH}
 RECORD: schema.Shape = {
     "number": schema.whole(1),
     "answer?": ANSWER,
@@ -81,20 +89,34 @@ RECORD: schema.Shape = {
 
 @dataclass(frozen=True)
 class Answered:
-    """The outcome of a request that has a key."""
+    """The outcome of a request that has a key; `secret` encrypts it in the file, if it tells digests."""
 
     key: str
     outcome: Outcome
     date: str
+    secret: Key | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
-        return {"key": self.key, "date": self.date, "outcome": self.outcome.to_dict()}
+        values: dict[str, Any] = {"key": self.key, "date": self.date}
+        if self.secret is None:
+            return {**values, "outcome": self.outcome.to_dict()}
+        text = np.frombuffer(json.dumps(self.outcome.to_dict()).encode(), np.uint8)
+        sealed, hidden = _sealed(text, self.secret)
+        return {**values, "sealed": {**sealed, "outcome": b64encode(hidden.tobytes()).decode()}}
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """The inverse of `to_dict`."""
-        return cls(values["key"], Outcome.from_dict(values["outcome"]), values["date"])
+    def from_dict(cls, values: Mapping[str, Any]) -> Self | None:
+        """The inverse of `to_dict`; None without the key that it is encrypted with."""
+        sealed = values.get("sealed")
+        if sealed is None:
+            return cls(values["key"], Outcome.from_dict(values["outcome"]), values["date"])
+        if (secret := keys.find(sealed["key"])) is None:
+            return None
+        hidden = np.frombuffer(b64decode(sealed["outcome"], validate=True), np.uint8)
+        outcome = json.loads(secret.decrypt(bytes.fromhex(sealed["nonce"]), hidden).tobytes())
+        schema.require(outcome, OUTCOME, "outcome")
+        return cls(values["key"], Outcome.from_dict(outcome), values["date"], secret)
 
     def is_recent(self, now: datetime) -> bool:
         """Whether it is still kept."""
@@ -181,7 +203,7 @@ def read_journal(path: storage.AnyPath) -> Filed | None:
         head = json.loads(found.bodies[0])
         schema.require(head, HEAD, "journal")
         records = tuple(_numbered(found.bodies[1:], head["through"]))
-        answers = tuple(Answered.from_dict(each) for each in head["answers"])
+        answers = tuple(filter(None, (Answered.from_dict(each) for each in head["answers"])))
     return Filed(head["journal"], head["through"], answers, records, found.end)
 
 
@@ -274,14 +296,16 @@ def _body_of(records: Sequence[Record], photos: KnownPhotos | None) -> bytes:
             if len(given):
                 arrays[f"{number}.rows"] = np.ascontiguousarray(given.rows, "<f4")
             if photos is not None and given.digests:
-                header["sealed"], arrays[f"{number}.digests"] = _sealed(given.digests, photos.key)
+                digests = np.frombuffer(b"".join(given.digests), np.uint8).reshape(-1, BYTES)
+                header["sealed"], arrays[f"{number}.digests"] = _sealed(digests, photos.key)
         headers.append(header)
     return save(arrays, {"layup": json.dumps(headers)})
 
 
-def _sealed(digests: Sequence[bytes], key: Key) -> tuple[dict[str, str], NDArray[np.uint8]]:
+def _sealed(values: NDArray[np.uint8], key: Key) -> tuple[dict[str, str], NDArray[np.uint8]]:
+    """What tells how values were encrypted, and these; the user keeps the key."""
     keys.keep(key)
-    nonce, hidden = key.encrypt(np.frombuffer(b"".join(digests), np.uint8).reshape(-1, BYTES))
+    nonce, hidden = key.encrypt(values)
     return {"key": key.id, "nonce": nonce.hex()}, hidden
 
 

@@ -15,7 +15,8 @@ STATUSES: tuple[str, ...] = get_args(Status)
 class PhotoOutcome:
     """What became of one photo.
 
-    id: the hex of the digest by which the model knows it; None if it cannot be read.
+    id: the hex of the digest by which the model knows it; None if it cannot be read, or if the model is
+        anonymous.
     label: the class that it was given as, or forgotten from.
     status: "known": it was learned as this class before, or is given twice. "conflict": it was learned as
         another class, and stays there. "unknown": it was to be forgotten, but was never learned. "bad": it

@@ -188,13 +188,16 @@ class Writer:
         lesson, outcome = draft.apply(self._knowledge, version)
         answer = None
         if request.key is not None:
-            answer = Answered(request.key, outcome, datetime.now(UTC).isoformat(timespec="seconds"))
-            self._answers[request.key] = answer
+            answer = self._answers[request.key] = self._answered(request.key, outcome)
         if counts:
             self._version = version
             records.append(Record(version, lesson, answer))
         leaving += gone
         return outcome
+
+    def _answered(self, key: str, outcome: Outcome) -> Answered:
+        photos, now = self._knowledge.photos, datetime.now(UTC).isoformat(timespec="seconds")
+        return Answered(key, outcome, now, None if photos is None else photos.key)
 
     def _publish(self) -> None:
         """Let everybody see what was kept."""

@@ -1,0 +1,195 @@
+"""A server is killed while it is taught, again and again, and its lessons are asked for once more."""
+
+from __future__ import annotations
+
+import io
+import os
+import select
+import signal
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from random import Random
+
+import torch
+from PIL import Image
+
+from layup import ImageModel, LayUP, load
+from layup.serving import LiveModel
+from torture import samples
+from torture.promise import Promise, Tries, about, require
+
+LONGEST = 0.4
+"""Seconds after which, at the latest, the process is killed."""
+KILLS = 3
+"""In each try."""
+PHOTOS = 24
+
+Ask = Callable[[LiveModel, str], object]
+Do = Callable[[ImageModel], object]
+
+
+@dataclass(frozen=True)
+class Deed:
+    """A lesson: as it is asked of a server, with its key, and as a model alone does it."""
+
+    ask: Ask
+    do: Do
+
+
+@cache
+def photo(number: int) -> bytes:
+    """The contents of a file."""
+    file = io.BytesIO()
+    Image.fromarray(samples.picture("serving", number)).save(file, "PNG")
+    return file.getvalue()
+
+
+def photos(numbers: Sequence[int]) -> list[bytes]:
+    """Of several."""
+    return [photo(number % PHOTOS) for number in numbers]
+
+
+def learn(numbers: Sequence[int], label: str) -> Deed:
+    """Learn photos, and move those that are known as another class."""
+    labels = [label] * len(numbers)
+    return Deed(
+        lambda live, key: live.teach(photos(numbers), labels, relabel=True, key=key),
+        lambda model: model.learn(photos(numbers), labels, relabel=True),
+    )
+
+
+def forget(number: int) -> Deed:
+    """Forget a photo."""
+    return Deed(
+        lambda live, key: live.forget(photos([number]), key=key),
+        lambda model: model.forget(photos([number])),
+    )
+
+
+def rename(old: str, new: str) -> Deed:
+    """Rename a class."""
+    return Deed(lambda live, key: live.rename(old, new, key=key), lambda model: model.rename(old, new))
+
+
+def drop(label: str) -> Deed:
+    """Forget a class."""
+    return Deed(lambda live, key: live.forget_class(label, key=key), lambda model: model.forget_class(label))
+
+
+UNDO = Deed(lambda live, key: live.undo(key=key), lambda model: model.undo())
+DEEDS = [
+    deed
+    for turn in range(4)
+    for deed in (
+        learn([6 * turn, 6 * turn + 1], "cat"),
+        learn([6 * turn + 2], "dog"),
+        learn([6 * turn + 3], "owl"),
+        UNDO,  # done twice, it would undo another lesson
+        UNDO,
+        learn([6 * turn + 2, 6 * turn + 4], "dog"),
+        forget(6 * turn),
+        learn([6 * turn + 4], "cat"),
+        rename("dog", "hound"),  # done twice, it would be refused
+        learn([6 * turn + 5], "dog"),
+        drop("hound"),
+    )
+]
+
+
+def new_model() -> ImageModel:
+    """A model that has learned nothing."""
+    return LayUP(samples.tiny(), 2)
+
+
+@cache
+def hashes() -> list[str | None]:
+    """What a model alone is after each number of lessons."""
+    model = new_model()
+    found = [model.state_hash]
+    for deed in DEEDS:
+        deed.do(model)
+        found.append(model.state_hash)
+    return found
+
+
+def _teach(path: Path, first: int, told: int) -> None:
+    """Do the rest of the lessons, and tell of each that it is confirmed."""
+    torch.set_num_threads(1)
+    with LiveModel.open(path, new=new_model, loading={"backbone": samples.tiny()}) as live:
+        os.write(told, bytes([first]))
+        for number in range(first, len(DEEDS)):
+            DEEDS[number].ask(live, f"lesson {number}")
+            os.write(told, bytes([number + 1]))
+
+
+def _forked(work: Callable[[int], None]) -> tuple[int, int]:
+    """A process, and the end of a pipe on which it tells what is confirmed."""
+    telling, told = os.pipe()
+    child = os.fork()
+    if child:
+        os.close(told)
+        return child, telling
+    code = 1
+    try:
+        work(told)
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def _taught(path: Path, first: int, seconds: float | None) -> tuple[int, bool]:
+    """Let a server be taught, and kill it so long after it has begun; how many lessons are confirmed, and
+    whether it came to its end.
+    """
+    child, telling = _forked(partial(_teach, path, first))
+    with os.fdopen(telling, "rb", buffering=0) as pipe:
+        if seconds is not None:
+            select.select([pipe], [], [], 20.0)
+            time.sleep(seconds)
+            os.kill(child, signal.SIGKILL)
+        said = b"".join(iter(lambda: pipe.read(1000), b""))
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    require(code in (0, -signal.SIGKILL), "the server failed by itself", code)
+    return max(said, default=first), code == 0
+
+
+def _require_kept(path: Path, confirmed: int) -> None:
+    """The model holds what was confirmed, and at most the one lesson after that, which was under way."""
+    if not path.exists():
+        require(confirmed == 0, "the model is gone", confirmed)
+        return
+    found = load(path, backbone=samples.tiny()).state_hash
+    possible = hashes()[confirmed : confirmed + 2]
+    require(found in possible, "the model is not what was confirmed", confirmed)
+
+
+def attempt(_: int, chance: Random, folder: Path) -> None:
+    """Kill servers of one model, then finish the lessons; each asks again for the last one of before."""
+    os.environ["LAYUP_CACHE"], os.environ["LAYUP_KEYS"] = str(folder / "cache"), str(folder / "keys")
+    path, confirmed = folder / "m.layup", 0
+    for kill in range(KILLS + 1):
+        seconds = chance.uniform(0, LONGEST) * chance.random() if kill < KILLS else None
+        with about(f"taught from lesson {confirmed} on, and killed after {seconds} s"):
+            confirmed, ended = _taught(path, max(confirmed - 1, 0), seconds)
+            _require_kept(path, confirmed)
+    require(ended and confirmed == len(DEEDS), "the lessons could not be finished", confirmed)
+
+
+def prepare(folder: Path) -> Tries:
+    """What a model alone becomes."""
+    os.environ["LAYUP_CACHE"], os.environ["LAYUP_KEYS"] = str(folder / "cache"), str(folder / "keys")
+    torch.set_num_threads(1)
+    hashes()
+    return Tries(attempt)
+
+
+PROMISE = Promise(
+    "serving",
+    "Whenever a server is killed while it is taught, all that was confirmed is kept, and counts once.",
+    334,
+    prepare,
+    seconds=60,
+)
