@@ -10,6 +10,7 @@ python -m benchmarks.head_tasks   that it does not depend on tasks (needs images
 python -m benchmarks.head_costs   its seconds, against the paper's search for λ
 python -m benchmarks.strength     the strength of λ, searched or not, on photos and on digits (needs images)
 python -m benchmarks.certainty    confidence, sets of labels, and what is unknown (needs images; half an hour)
+python -m benchmarks.unknown      "none of these", from the first photo on (needs images)
 python -m benchmarks.low_data     few images per class, and small classes among large ones (needs images)
 python -m benchmarks.wide_grid    λ beyond the paper's grid (needs images)
 python -m benchmarks.expected     the accuracy to expect, and that on other photos (needs images)

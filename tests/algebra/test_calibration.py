@@ -100,16 +100,26 @@ def test_samples_that_were_not_tested_do_not_count() -> None:
     assert found.tested == 25
 
 
-def test_too_few_samples_say_nothing() -> None:
+def test_few_samples_say_nothing_of_probabilities() -> None:
     scores, index = drawn(np.random.default_rng(5), FEWEST, 2.0)
-    tested = np.ones(FEWEST, bool)
-    assert Calibration.of(judged(scores, index, tested)) is not None
-    tested[3] = False
-    assert Calibration.of(judged(scores, index, tested)) is None
+    assert calibrated(scores, index).enough
+    assert not calibrated(scores[1:], index[1:]).enough
+
+
+@pytest.mark.parametrize("classes", [1, 5])
+def test_a_single_sample_says_how_familiar_it_is(classes: int) -> None:
+    scores, index = drawn(np.random.default_rng(5), 3, 2.0, classes)
+    found = calibrated(scores, index, np.arange(3) == 1, np.array([np.nan, 0.25, np.nan]))
+    assert (found.tested, found.familiar, found.enough) == (1, [0.25] * len(LEVELS), False)
+
+
+def test_without_samples_there_is_no_calibration() -> None:
+    scores, index = drawn(np.random.default_rng(5), FEWEST, 2.0)
+    assert Calibration.of(judged(scores, index, np.zeros(FEWEST, bool))) is None
     assert Calibration.of(judged(scores[:0], index[:0])) is None
 
 
-# ---- sets of labels, and what is strange
+# ---- sets of labels
 
 
 @pytest.mark.parametrize("coverage", [0.5, 0.8, 0.9, 0.95])
@@ -147,25 +157,11 @@ def test_probabilities_next_to_one_are_not_rounded_up() -> None:
     assert shares.max() >= found.set_threshold(0.3) > 0.9
 
 
-def test_a_share_of_known_samples_is_strange() -> None:
-    scores, index = drawn(np.random.default_rng(8), 1000, 2.0)
-    familiarity = np.random.default_rng(9).uniform(-1, 1, 1000)
-    found = calibrated(scores, index, None, familiarity)
-    for rejected in (0.01, 0.05, 0.5):
-        below = found.unknown_below(rejected)
-        assert below is not None
-        assert (familiarity < below).mean() == pytest.approx(rejected, abs=0.006)
-    assert found.unknown_below() == found.unknown_below(0.05)
-    assert calibrated(scores, index).unknown_below() is None
-
-
 @pytest.mark.parametrize("value", [0.0, 1.0, -0.1, 2.0, np.nan])
 def test_shares_are_between_zero_and_one(value: float) -> None:
     found = calibrated(*drawn(np.random.default_rng(1), 20, 2.0))
     with pytest.raises(InputError, match=r"^coverage = .* is impossible: give a number between 0 and 1\."):
         found.set_threshold(value)
-    with pytest.raises(InputError, match=r"^rejected = .* is impossible"):
-        found.unknown_below(value)
 
 
 # ---- as files have it
@@ -183,7 +179,7 @@ def test_what_was_written_as_json_is_read_again(familiarity: Any) -> None:
         ("steepness", 0, "steepness is 0, not a positive number"),
         ("steepness", "1", "steepness is '1', not a positive number"),
         ("steepness", float("nan"), "steepness is nan, not a positive number"),
-        ("tested", FEWEST - 1, "tested is 9, not a whole number from 10"),
+        ("tested", 0, "tested is 0, not a whole number from 1"),
         ("tested", 30.0, "tested is 30.0, not a whole number"),
         ("truths", [0.5] * 200, "truths is .* ascending"),
         ("truths", [0.5] * 200 + [0.4], "truths is .* ascending"),

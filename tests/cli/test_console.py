@@ -151,11 +151,11 @@ def test_csv_has_a_row_an_image_and_no_formulas(capsys):
     printed = capsys.readouterr().out
     assert not has_controls(printed.replace("\n", ""))
     head, *rows = csv.reader(io.StringIO(printed))
-    names = ["path", "label", "confidence", "unknown", "score", "second", "margin"]
+    names = ["path", "label", "confidence", "unknown", "none_of_these", "score", "second", "margin"]
     assert head == [*names, f"score:{SHOWN}", f"score:{FORMULA}"]
     assert rows == [
-        [SHOWN, SHOWN, "", "", "0.75", f"'{FORMULA}", "1.0", "0.75", "-0.25"],
-        [r"'-rf\n.png", f"'{FORMULA}", "", "", "0.5", SHOWN, "1.0", "-0.5", "0.5"],
+        [SHOWN, SHOWN, "", "", "", "0.75", f"'{FORMULA}", "1.0", "0.75", "-0.25"],
+        [r"'-rf\n.png", f"'{FORMULA}", "", "", "", "0.5", SHOWN, "1.0", "-0.5", "0.5"],
     ]
 
 

@@ -21,7 +21,7 @@ from layup import load
 from photos import name, write_photos
 from processes import COMMAND, Quick
 
-KEYS = ["path", "label", "confidence", "unknown", "score", "second", "margin"]
+KEYS = ["path", "label", "confidence", "unknown", "none_of_these", "score", "second", "margin"]
 
 
 def test_predict_prints_a_table(here, ok):
@@ -88,11 +88,13 @@ def test_confidence_is_a_probability_and_noise_is_unknown(here, ok, auto):
     seen, strange = json.loads(ok("predict", auto, f"more/{name(0)}/000.png", "noise.png", "--json").out)
     found = load(auto).predictions(["noise.png"])
     assert (seen["label"], seen["unknown"], strange["unknown"]) == (name(0), False, True)
+    assert 0 <= seen["none_of_these"] < 0.5 < strange["none_of_these"] <= 1
     assert 0.5 < seen["confidence"] <= 1
     assert strange["confidence"] == pytest.approx(found.probabilities.max())
     assert found.probabilities.sum(axis=1) == pytest.approx(1)
     printed = ok("predict", auto, f"more/{name(0)}/000.png", "noise.png").out
-    assert re.search(rf"noise\.png\W+unknown \({strange['label']}\?\)", printed)
+    percent = round(100 * strange["none_of_these"])
+    assert re.search(rf"noise\.png\W+unknown \({strange['label']}\?\)\W+{percent} %", printed)
     assert re.search(r"000\.png.* %", printed)
 
 
@@ -110,10 +112,17 @@ def test_sets_of_labels_on_request(here, ok, auto):
 def test_sets_need_a_share_and_photos_that_were_judged(here, ok, refused, auto):
     refused("predict", auto, "test", "--coverage", "1.5", says=["coverage = 1.5 is impossible"])
     ok("learn", "more", "--to", "none.layup", "--backbone", "vit-nano", "--no-cache")
-    refused("predict", "none.layup", "test", "--coverage", "0.9", says=["its own photos were never judged"])
+    refused(
+        "predict",
+        "none.layup",
+        "test",
+        "--coverage",
+        "0.9",
+        says=["fewer than ten of its own photos were judged"],
+    )
     (row, *_) = json.loads(ok("predict", "none.layup", "test", "--json").out)
     assert row["confidence"] is not None  # by rule of thumb
-    assert row["unknown"] is None
+    assert row["none_of_these"] is not None
 
 
 def test_a_table_has_no_room_for_all_scores(here, refused):

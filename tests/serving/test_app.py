@@ -49,6 +49,9 @@ def test_predictions_are_those_of_the_model(taught):
         own = dict(zip(expected.classes, row.tolist(), strict=True))
         assert each["probabilities"] == pytest.approx(own, abs=1e-6)
     assert [each["learned_as"] for each in found["predictions"]] == [[], ["dog"]]
+    for each, one in zip(found["predictions"], expected.each(), strict=True):
+        assert 0 <= each["none_of_these"] <= 1
+        assert each["unknown"] is one.unknown
 
 
 def test_the_most_probable_classes_come_first(taught):
@@ -176,6 +179,32 @@ def test_photos_that_teach_most_are_suggested(taught):
     assert (one["guess"], one["id"]) == (predicted["label"], predicted["id"])
     (bad,) = found["bad"]
     assert bad["name"] == "2.png"
+
+
+def test_known_photos_are_judged_without_being_at_hand(taught):
+    """As the model itself says of the same photos, when it has them."""
+    taught.post("/teach", files=files(photo(20)), data={"label": "eel"}).raise_for_status()
+    model, labels = new_model(), ["cat", "cat", "dog", "dog", "eel"]
+    contents = [photo(i) for i in (0, 1, 2, 3, 20)]
+    model.learn(contents, labels)
+    expected = model.audit(contents, labels)
+    found = taught.get("/audit").json()
+    ids = [each["id"] for each in taught.post("/predict", files=files(*contents)).json()["predictions"]]
+    assert (found["version"], found["judged"], found["alone"], found["not_judged"]) == (2, 4, 1, 0)
+    assert {each["id"]: each["suggested"] for each in found["wrong"]} == {
+        ids[each.index]: each.suggested for each in expected.suspects
+    }
+    assert found["confusion"] == expected.confusion.to_dict()
+    assert sum(map(sum, found["confusion"]["counts"])) == 4
+    assert found["expected"]["accuracy"] == expected.expected.accuracy
+    assert found["needs_more"] == expected.expected.needs_more
+
+
+def test_photos_are_forgotten_by_their_ids(taught):
+    (one,) = taught.post("/predict", files=files(photo(0))).json()["predictions"]
+    done = taught.post("/forget", json={"ids": [one["id"]]}).json()
+    assert (done["forgotten"], done["exact"], done["counts"]) == ({"cat": 1}, True, {"cat": 1, "dog": 2})
+    assert done["photos"][0]["id"] == one["id"]
 
 
 def test_the_download_is_the_model(taught, tmp_path):

@@ -7,7 +7,6 @@ from .blocks import (
 )
 from .calibration import (
     CALIBRATION as CALIBRATION,
-    REJECTED as REJECTED,
     Calibration as Calibration,
     plausibility as plausibility,
     softmax as softmax,
@@ -64,6 +63,7 @@ from .masking import (
     words_of as words_of,
 )
 from .nearest_mean import NearestMeanClassifier as NearestMeanClassifier
+from .novelty import Novelty as Novelty
 from .parameters import KINDS as KINDS, RidgeOptions as RidgeOptions, require_rule as require_rule
 from .residuals import ResidualSums as ResidualSums
 from .ridge import (

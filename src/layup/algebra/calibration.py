@@ -3,8 +3,8 @@
 Scores become probabilities by a softmax of β times the scores. The temperature 1/β is the one under which the
 classes of held-out samples are most probable, and of one more that may be of any class: nothing is certain,
 even if all of them were right. A set of labels holds the truth with a given probability if it
-holds all labels that are as probable as that of most held-out samples; and what is less familiar than nearly
-all of them is not like anything that was learned.
+holds all labels that are as probable as that of most held-out samples. How familiar they are is kept as well:
+`layup.algebra.novelty` says what that tells of others.
 """
 
 from __future__ import annotations
@@ -25,13 +25,11 @@ from layup.errors import InputError
 from layup.schema import NUMBER, Rule, Shape, listed, whole
 
 FEWEST = 10
-"""The smallest number of held-out samples that says anything."""
+"""The smallest number of held-out samples that says anything about probabilities."""
 STEEPNESSES = np.geomspace(0.01, 1000.0, 201)
 """The values of β that are tried, where the scores of a sample have a standard deviation of 1, in mean."""
 LEVELS = np.linspace(0.0, 1.0, 201)
 """At which shares of the samples quantiles are kept."""
-REJECTED = 0.05
-"""The share of known photos that may be taken for unknown ones."""
 
 
 def _ascending(least: int, most: int) -> Rule:
@@ -44,7 +42,7 @@ def _ascending(least: int, most: int) -> Rule:
 
 CALIBRATION: Shape = {
     "steepness": Rule("a positive number", lambda value: NUMBER.holds(value) and value > 0),
-    "tested": whole(FEWEST),
+    "tested": whole(1),
     "truths": _ascending(0, 1),
     "familiar": _ascending(-1, 1).or_none(),
 }
@@ -72,9 +70,9 @@ class Calibration:
 
     @classmethod
     def of(cls, held: HeldOut) -> Self | None:
-        """From held-out samples; None if they are too few."""
+        """From held-out samples; None if there are none."""
         rows = np.flatnonzero(held.tested)
-        if len(rows) < FEWEST:
+        if not len(rows):
             return None
         scores, index = held.scores[rows], held.index[rows]
         tried = STEEPNESSES / (float(scores.std(axis=1).mean()) or 1.0)
@@ -87,6 +85,11 @@ class Calibration:
         truths = softmax(best * scores)[np.arange(len(rows)), index]
         familiar = None if held.familiarity is None else _quantiles(held.familiarity[rows])
         return cls(best, len(rows), _quantiles(truths), familiar)
+
+    @property
+    def enough(self) -> bool:
+        """Whether so many samples were judged that they tell probabilities of classes."""
+        return self.tested >= FEWEST
 
     def probabilities(self, scores: Floats) -> Floats:
         """One row per sample, one column per class; rows add up to 1."""
@@ -102,13 +105,6 @@ class Calibration:
         if not left:
             return 0.0
         return self.truths[int(np.searchsorted(_ranks(self.tested), left)) - 1]
-
-    def unknown_below(self, rejected: float = REJECTED) -> float | None:
-        """How familiar a sample must be to count as known, if this share of known ones may be rejected."""
-        require_share(rejected, "rejected")
-        if self.familiar is None:
-            return None
-        return float(np.interp(rejected, LEVELS, self.familiar))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -133,7 +129,7 @@ def plausibility(held: HeldOut) -> Floats:
     [0.5, 0.5]
     """
     calibration = Calibration.of(held)
-    if calibration is None:
+    if calibration is None or not calibration.enough:
         return held.margin
     found = np.full(len(held.index), np.nan)
     own = held.index[held.tested]

@@ -204,7 +204,7 @@ def prediction_rows(
 
 def _prediction_cells(rows: Sequence[Mapping[str, Any]], classes: Sequence[str]) -> Iterator[list[object]]:
     """The head and the rows of a CSV file: sets of labels in one cell, each score in its own."""
-    names = ("path", "label", "confidence", "unknown", "score", "second", "margin")
+    names = ("path", "label", "confidence", "unknown", "none_of_these", "score", "second", "margin")
     sets = ["labels"] if rows and "labels" in rows[0] else []
     yield [*names, *sets, *(f"score:{label}" for label in classes if rows and "scores" in rows[0])]
     for row in rows:
@@ -225,16 +225,17 @@ def _prediction_table(rows: Sequence[Mapping[str, Any]], probable: bool) -> tupl
 
 
 def _sure(row: Mapping[str, Any]) -> str:
-    """How sure a prediction is: nobody is completely sure, and of what is unknown nothing can be said.
+    """How sure the label is, or that it is of none of the classes: nobody is completely sure.
 
     >>> _sure({"confidence": 0.998, "unknown": False}), _sure({"confidence": None, "score": 0.25})
     ('> 99 %', '0.25')
+    >>> _sure({"confidence": 0.998, "unknown": True, "none_of_these": 0.8})
+    '80 %'
     """
     if row["confidence"] is None:
         return f"{row['score']:.2f}"
-    if row["unknown"]:
-        return ""
-    return "> 99 %" if row["confidence"] > SURE else whole_percent(row["confidence"])
+    sure = row["none_of_these" if row["unknown"] else "confidence"]
+    return "> 99 %" if sure > SURE else whole_percent(sure)
 
 
 def knowledge(path: Path, counts: Mapping[str, int], chosen: Mapping[str, Any]) -> None:

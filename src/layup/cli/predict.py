@@ -33,8 +33,8 @@ def predict(
         bool,
         typer.Option(
             "--csv",
-            help="Print CSV instead of a table: path, label, confidence, unknown, score, second, margin. "
-            "Names that begin with =, +, - or @ get a ' in front.",
+            help="Print CSV instead of a table: path, label, confidence, unknown, none_of_these, score, "
+            "second, margin. Names that begin with =, +, - or @ get a ' in front.",
         ),
     ] = False,
     scores: Annotated[
@@ -61,9 +61,10 @@ def predict(
     layup predict m.layup -                paths in, JSON out, line by line
 
     The confidence says how often such a prediction is right, for photos like
-    those that were learned. A photo that is less like them than 95 % of them are
-    is marked as unknown. Both were measured when the model learned, by judging
-    each photo without itself.
+    those that were learned, if it is of any known class. A photo that is probably
+    of none of them is marked as unknown, with how probable that is. Both were
+    measured when the model learned, by judging each photo without itself; with
+    few photos they are rules of thumb.
     """
     require_model_first("predict", model, *images)
     if as_json and as_csv:

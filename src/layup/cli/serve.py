@@ -27,7 +27,7 @@ def serve(
         Path | None,
         typer.Argument(
             help="A .layup file; created if it is not there. Without one, a new model in memory alone.",
-            metavar="[MODEL]",
+            metavar="MODEL",
             show_default=False,
         ),
     ] = None,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from layup.algebra import Calibration, Floats, SumsClassifier, softmax
+from layup.algebra import Calibration, Floats, Novelty, SumsClassifier, softmax
 from layup.errors import InputError
 from layup.features import BadImage, FeatureSource
 from layup.images import ImageSource
@@ -22,7 +22,9 @@ class Prediction:
     confidence: float | None
     """How probable it is, from 0 to 1, if the photo is of any known class; None where that cannot be told."""
     unknown: bool | None
-    """Whether the photo is unlike all that the model knows; None where that cannot be told."""
+    """Whether the photo is probably of none of the classes; None where that cannot be told."""
+    none_of_these: float | None
+    """How probable that is, from 0 to 1; None where it cannot be told."""
     score: float
     second: str | None
     margin: float | None
@@ -55,12 +57,20 @@ class Predictions:
         return None if self.steepness is None else softmax(self.steepness * self.scores)
 
     @property
-    def unknown(self) -> NDArray[np.bool_] | None:
-        """Which images are less familiar than 95 % of the photos that were learned."""
-        if self.calibration is None or self.familiarity is None:
+    def none_of_these(self) -> Floats | None:
+        """How probable it is that each image is of none of the classes; None where that cannot be told.
+
+        It is told from the first photo on, and better once the model has judged its own photos (`expect`).
+        """
+        if self.familiarity is None:
             return None
-        least = self.calibration.unknown_below()
-        return None if least is None else self.familiarity < least
+        return Novelty.of(len(self.classes), self.calibration).probabilities(self.familiarity)
+
+    @property
+    def unknown(self) -> NDArray[np.bool_] | None:
+        """Which images are probably of none of the classes: about 5 % of photos of the classes are, too."""
+        none = self.none_of_these
+        return None if none is None else none > 0.5
 
     def each(self) -> Iterator[Prediction]:
         """The prediction for every image, in order.
@@ -70,7 +80,7 @@ class Predictions:
         ('tabby', 0.92)
         """
         rows = np.arange(len(self.scores))
-        best, sure, strange = self.scores.argmax(axis=1), self.probabilities, self.unknown
+        best, sure, none = self.scores.argmax(axis=1), self.probabilities, self.none_of_these
         others = self.scores.copy()
         others[rows, best] = -np.inf
         for row, first, second in zip(rows, best, others.argmax(axis=1), strict=True):
@@ -79,7 +89,8 @@ class Predictions:
             yield Prediction(
                 self.classes[first],
                 None if sure is None else float(sure[row, first]),
-                None if strange is None else bool(strange[row]),
+                None if none is None else bool(none[row] > 0.5),
+                None if none is None else float(none[row]),
                 score,
                 None if alone else self.classes[second],
                 None if alone else score - next_score,
@@ -92,10 +103,10 @@ class Predictions:
         all the others; at least the most probable one.
         """
         sure = self.probabilities
-        if self.calibration is None or sure is None:
+        if self.calibration is None or not self.calibration.enough or sure is None:
             raise InputError(
-                "This model cannot give sets of labels: its own photos were never judged. Let it learn, or "
-                "sync, with the cache of this machine.",
+                "This model cannot give sets of labels: fewer than ten of its own photos were judged. Let it "
+                "learn, or sync, more of them, with the cache of this machine.",
                 about="coverage",
             )
         least, order = self.calibration.set_threshold(coverage), np.argsort(-sure, axis=1, kind="stable")
@@ -114,23 +125,22 @@ def predicted(
     """The scores of all images that can be used, and which cannot. Only scores are held, not features."""
     classes = classifier.statistics_.labels
     scores: list[Floats] = [np.zeros((0, len(classes)))]
-    known: list[Floats] = [np.zeros(0)]
+    known: list[Floats] = []
     kept: list[int] = []
     bad: list[BadImage] = []
-    tells = calibration is not None and calibration.familiar is not None
     for part in features.stream(images, "Predicting"):
         bad.extend(part.bad)
         kept.extend(part.kept.tolist())
         if len(part.rows):
             scores.append(classifier.scores_of(part.rows))
-            if tells and (more := classifier.familiarity(part.rows)) is not None:
+            if (more := classifier.familiarity(part.rows)) is not None:
                 known.append(more)
     return Predictions(
         list(classes),
         np.concatenate(scores),
         kept,
         bad,
-        steepness=classifier.steepness if calibration is None else calibration.steepness,
-        familiarity=np.concatenate(known) if tells else None,
+        steepness=calibration.steepness if calibration and calibration.enough else classifier.steepness,
+        familiarity=np.concatenate(known) if known else None,
         calibration=calibration,
     )

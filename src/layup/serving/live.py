@@ -73,6 +73,7 @@ class LiveModel:
         self._limits = limits
         self._saved = saved
         self._ending = threading.Event()
+        self._hashed: tuple[int, str | None] = (-1, None)
         self._keeper = begin(self._prepare)
         self._judge = threading.Thread(target=self._judge_changes, name="layup judge", daemon=True)
         self._judge.start()
@@ -161,14 +162,13 @@ class LiveModel:
     def facts(self) -> Facts:
         """What there is to know about it without asking its network."""
         snapshot, model = self._keeper.snapshot, self._keeper.model
-        asked, identity = self._asked(snapshot), model.network.identity
-        estimate = snapshot.estimate
+        identity, estimate = model.network.identity, snapshot.estimate
         return Facts(
             snapshot.version,
             snapshot.knowledge.counts,
             identity.name,
             identity.fingerprint,
-            lambda: asked.state_hash,
+            self._state_hash(snapshot),
             estimate.expected,
             {} if estimate.tally is None else estimate.tally.by_label,
             self._network.waiting + self._keeper.waiting,
@@ -250,6 +250,14 @@ class LiveModel:
         if len(knowledge.log) == 1 and self._keeper.model.session is not None:
             raise InputError("The batch that tuned the network cannot be undone here: end the server first.")
         return undone(knowledge, self._learning)
+
+    def _state_hash(self, snapshot: Snapshot) -> str | None:
+        """A pass over the sums, once for each version that is asked for."""
+        version, found = self._hashed
+        if version != snapshot.version:
+            found = self._asked(snapshot).state_hash
+            self._hashed = snapshot.version, found
+        return found
 
     def _judged(self, snapshot: Snapshot) -> Estimate:
         model = self._keeper.model.beside(snapshot.knowledge, self._learning)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from layup.algebra import Expected
@@ -46,7 +46,6 @@ class Facts:
     """What there is to know about a live model without asking its network.
 
     version: how many lessons there were. counts: photos per class, in the order of classes.
-    hashed: gives the state hash, which costs a pass over G.
     expected: the accuracy to expect, when it was last estimated. right: by class, how many of its photos were
     predicted right without themselves, of how many.
     waiting: callers that want photos read, and lessons that wait for their turn.
@@ -59,7 +58,7 @@ class Facts:
     counts: Mapping[str, int]
     backbone: str
     fingerprint: str
-    hashed: Callable[[], str | None]
+    state_hash: str | None
     expected: Expected | None
     right: Mapping[str, tuple[int, int]]
     waiting: int
@@ -68,8 +67,3 @@ class Facts:
     anonymous: bool
     saved: bool
     failed: str | None
-
-    @property
-    def state_hash(self) -> str | None:
-        """Of network, features and sums: see `layup.model.state_hash`. Costs one pass over G."""
-        return self.hashed()

@@ -71,6 +71,7 @@ def _each(answer: Answer, top: int) -> list[tuple[int, dict[str, Any]]]:
             "label": one.label,
             "confidence": one.confidence,
             "unknown": one.unknown,
+            "none_of_these": one.none_of_these,
             "learned_as": list(answer.learned_as[turn]),
             "probabilities": {} if probable is None else _best(found.classes, probable[row], top),
         }
@@ -188,5 +189,30 @@ async def audit(service: TheService) -> answers.Audit:
 
 def judged(live: LiveModel) -> answers.Audit:
     """What the audit of the live model says."""
+    version = live.facts().version
     with of_a_taught_model(live):
-        raise NotImplementedError
+        found = live.audit()
+    audit, ids = found.audit, found.ids
+    return answers.Audit(
+        version=version,
+        expected=expectation(audit.expected),
+        confusion=answers.Confusion(**audit.confusion.to_dict()),
+        wrong=[
+            answers.Wrong(id=ids[each.index], label=each.label, suggested=each.suggested, margin=each.margin)
+            for each in audit.suspects
+        ],
+        duplicates=[
+            answers.Duplicate(
+                id=ids[each.index],
+                twin=ids[each.twin],
+                label=each.label,
+                twin_label=each.twin_label,
+                likeness=each.likeness,
+            )
+            for each in audit.duplicates
+        ],
+        judged=audit.judged,
+        alone=audit.alone,
+        not_judged=found.not_judged,
+        needs_more=[] if audit.expected is None else list(audit.expected.needs_more),
+    )

@@ -178,7 +178,7 @@ def summary(done: Outcome) -> str:
         said.append(f"Moved {plural(done.moved, 'photo')} to another class.")
     if done.known:
         said.append(f"Known already: {plural(done.known, 'photo')}.")
-    statuses = Counter(each.status for each in done.photos)
+    statuses = Counter[str](each.status for each in done.photos)
     said += [f"{words}: {plural(statuses[name], 'photo')}." for name, words in LEFT.items() if statuses[name]]
     if gone := sum(done.forgotten.values()) - done.moved:
         exactly = EXACT if done.exact else INEXACT
