@@ -193,8 +193,9 @@ class LiveModel:
         self, images: Sequence[bytes], labels: Sequence[str], *, relabel: bool = False, key: str | None = None
     ) -> Outcome:
         """Learn photos. With `relabel`, photos that are known as another class are moved."""
-        given = self._given(images)
-        return self._keeper.ask(lambda knowledge: taught(knowledge, given, labels, relabel=relabel), key)
+        with self._keeper.model.photo_features.needed(images):
+            given = self._given(images)
+            return self._keeper.ask(lambda knowledge: taught(knowledge, given, labels, relabel=relabel), key)
 
     def forget(self, images: Sequence[bytes], *, key: str | None = None) -> Outcome:
         """Un-learn photos that are given."""
