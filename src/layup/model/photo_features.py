@@ -127,7 +127,7 @@ class PhotoFeatures:
                 self._needed = +self._needed
 
     def _delete(self, still_known: KnownPhotos | None) -> None:
-        """Delete what is to be deleted, but not what the model knows, still or again; later what is needed."""
+        """Delete what is to be deleted, but not what the model knows, and what is needed only later."""
         with self._clearing:
             digests, self._to_delete = self._to_delete, []
             known = [()] * len(digests) if still_known is None else still_known.labels_of(digests)
