@@ -102,11 +102,12 @@ class Caller:
     def __post_init__(self) -> None:
         self.connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
 
-    def run(self, until: float) -> None:
-        """Ask, teach and disturb until then."""
-        while time.monotonic() < until:
-            action = self.chance.choices(*zip(*ACTIONS, strict=True))[0]
-            with about(f"{action.__name__}"):
+    def run(self, quiet: float, until: float) -> None:
+        """Ask, teach and disturb until it is to be quiet, and then only ask and disturb."""
+        while (now := time.monotonic()) < until:
+            actions = ACTIONS if now < quiet else QUIET
+            action = self.chance.choices(*zip(*actions, strict=True))[0]
+            with about(action.__name__):
                 action(self)
         self.connection.close()
 
@@ -221,3 +222,5 @@ ACTIONS = (
     (Caller.forget_class, 1),
 )
 """What a caller does, and how often, of a hundred."""
+QUIET = ACTIONS[:3]
+"""What changes nothing."""

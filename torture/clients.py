@@ -24,7 +24,8 @@ import numpy as np
 
 from layup import ImageModel, load
 from layup.cli import console
-from layup.formats import size_of
+from layup.formats import plural, size_of
+from layup.serving import RequestLimits
 from torture import samples
 from torture.callers import Caller, Change, picture
 from torture.live_server import LiveServer, Taken, live_server, new_model
@@ -32,10 +33,12 @@ from torture.promise import Promise, Tries, about, require
 
 CLIENTS = 64
 SECONDS = 60.0
-SETTLED = 1 / 3
-"""The share of the time after which caches are full and all threads are there."""
+QUIET = 0.6
+"""The share of the time after which nothing is taught any more: then all memory is there that will be."""
 LEAK = 1000
-"""Bytes per request: more than nothing is what is left of noise, and of the log of lessons."""
+"""Bytes per request, while nothing is taught. A lesson takes more: the log grows, and answers are kept."""
+THREADS = 2 * RequestLimits().threads + 40 + 16
+"""Those that answer, those that the framework may start for itself, and a few for the model."""
 
 
 @dataclass(frozen=True)
@@ -58,10 +61,10 @@ class Soak:
 def soak(server: LiveServer, clients: int, seconds: float, chance: Random) -> Soak:
     """Let so many clients loose on a server for so long."""
     callers = [Caller(server.port, Random(chance.random())) for _ in range(clients)]
-    until = time.monotonic() + seconds
+    quiet, until = (time.monotonic() + share * seconds for share in (QUIET, 1))
     moments = []
     with ThreadPoolExecutor(clients) as pool:
-        running = [pool.submit(caller.run, until) for caller in callers]
+        running = [pool.submit(caller.run, quiet, until) for caller in callers]
         while time.monotonic() < until and not any(each.done() for each in running):
             moments.append(Moment(sum(caller.asked for caller in callers), server.taken()))
             time.sleep(min(1.0, seconds / 30))
@@ -101,23 +104,26 @@ def repeat(change: Change, model: ImageModel) -> None:
 
 
 def leaked(moments: Sequence[Moment]) -> float:
-    """Bytes per request by which the memory grew, once it had settled: the slope of a line through moments.
+    """Bytes per request by which memory grows: the slope of a line through moments.
 
     >>> leaked([Moment(n, Taken(5000 + 20 * n, 3)) for n in range(100)])
     20.0
     """
-    settled = moments[int(SETTLED * len(moments)) :]
-    requests = np.array([each.requests for each in settled], float)
-    memory = np.array([each.taken.memory for each in settled], float)
+    requests = np.array([each.requests for each in moments], float)
+    memory = np.array([each.taken.memory for each in moments], float)
     return round(float(np.polyfit(requests, memory, 1)[0]), 1)
 
 
+def settled(moments: Sequence[Moment]) -> Sequence[Moment]:
+    """Those at which nothing was taught any more, for a while."""
+    return moments[int((QUIET + 0.1) * len(moments)) :]
+
+
 def require_flat(moments: Sequence[Moment]) -> None:
-    """Neither memory nor threads grow with requests."""
+    """Memory does not grow with requests, while nothing is taught; threads are no more than there may be."""
     require(leaked(moments) < LEAK, "memory grows with requests", leaked(moments))
-    settled = moments[int(SETTLED * len(moments)) :]
-    most = max(each.taken.threads for each in settled[: len(settled) // 2])
-    require(settled[-1].taken.threads <= most, "threads grow with time", settled[-1].taken.threads)
+    threads = max(each.taken.threads for each in moments)
+    require(threads <= THREADS, "there are more threads than those that answer", threads)
 
 
 def tried(folder: Path, clients: int, seconds: float, chance: Random) -> Soak:
@@ -134,7 +140,7 @@ def prepare(_folder: Path) -> Tries:
     """Nothing is shared: every try has a server of its own."""
 
     def attempt(_index: int, chance: Random, folder: Path) -> None:
-        require_flat(tried(folder, CLIENTS, SECONDS, chance).moments)
+        require_flat(settled(tried(folder, CLIENTS, SECONDS, chance).moments))
 
     return Tries(attempt)
 
@@ -164,14 +170,16 @@ def main() -> None:
         ["action", *map(str, statuses)],
         [[action, *(f"{found.answers[action, status]:,}" for status in statuses)] for action in actions],
     )
-    first, last = (found.moments[int(share * (len(found.moments) - 1))].taken for share in (SETTLED, 1))
+    quiet = settled(found.moments)
     console.say(
-        f"{found.answers.total():,} requests of {chosen.clients} clients in {chosen.seconds:g} s; "
-        f"{len(found.changes):,} changes were acknowledged, and all are in the model, once. Memory after a "
-        f"third of the time: {size_of(first.memory)}; at the end: {size_of(last.memory)}; "
-        f"{leaked(found.moments):+,.0f} bytes per request. Threads: {first.threads}, {last.threads}."
+        f"{found.answers.total():,} requests of {chosen.clients} clients in {chosen.seconds:g} s. All "
+        f"{len(found.changes):,} changes that were acknowledged are in the model, once."
     )
-    require_flat(found.moments)
+    for name, each in (("first", found.moments[0]), ("nothing is taught", quiet[0]), ("last", quiet[-1])):
+        threads = plural(each.taken.threads, "thread")
+        console.say(f"{name}: {each.requests:,} requests, {size_of(each.taken.memory)}, {threads}")
+    console.say(f"while nothing is taught: {leaked(quiet):+,.0f} bytes per request")
+    require_flat(quiet)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torture import (
     caches,
+    clients,
     exact,
     folders,
     histories,
@@ -33,5 +34,6 @@ PROMISES: dict[str, Promise] = {
         exact.PROMISE,
         model_histories.PROMISE,
         serving.PROMISE,
+        clients.PROMISE,
     )
 }

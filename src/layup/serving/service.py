@@ -45,8 +45,8 @@ class Service:
         return cls(live, hosts, tokens, limits, demo, asking, teaching, room, rate)
 
 
-def service_of(request: Request) -> Service:
-    """The service that a request asks."""
+async def service_of(request: Request) -> Service:
+    """The service that a request asks. Not a plain function: the framework would start a thread for it."""
     service: Service = request.app.state.service
     return service
 
