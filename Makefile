@@ -9,7 +9,7 @@ FAST := tests/algebra --ignore=tests/algebra/test_lambda_search.py tests/tuning/
 	tests/model/test_file.py tests/test_habits.py tests/images tests/test_memory.py \
 	tests/test_progress.py tests/test_public.py tests/test_registry.py tests/test_seeds.py tests/test_formats.py
 
-.PHONY: demo test test-fast test-all coverage lint bench torture setup clean
+.PHONY: demo serve test test-fast test-all coverage lint bench torture setup clean
 
 setup: .venv/ready
 
@@ -20,6 +20,10 @@ setup: .venv/ready
 
 demo: setup
 	$(BIN)/layup demo
+
+# A page and an API on a few digits, at http://127.0.0.1:8000, until Ctrl-C.
+serve: setup
+	$(BIN)/layup serve --demo
 
 test: lint
 	$(BIN)/pytest -n auto --dist worksteal

@@ -15,6 +15,7 @@ from layup import errors
 PUBLIC = [
     "NMC",
     "Backbone",
+    "Client",
     "FeatureCache",
     "FirstSession",
     "GramStatistics",

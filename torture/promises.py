@@ -16,6 +16,7 @@ from torture import (
     power,
     records,
     serving,
+    uploads,
 )
 from torture.promise import Promise
 
@@ -35,5 +36,6 @@ PROMISES: dict[str, Promise] = {
         model_histories.PROMISE,
         serving.PROMISE,
         clients.PROMISE,
+        uploads.PROMISE,
     )
 }

@@ -76,8 +76,7 @@ class Client:
         parts = urlsplit(self.url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise InputError(
-                f"{self.url!r} is not the address of a server. Give one like http://127.0.0.1:8000.",
-                about="url",
+                f"{self.url!r} is not the address of a server. Give one like http://127.0.0.1:8000."
             )
 
     # ---- asking

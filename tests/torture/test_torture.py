@@ -51,6 +51,7 @@ from torture import (
     runner,
     samples,
     serving,
+    uploads,
     worker,
 )
 from torture.deeds import MODEL, Deed
@@ -519,6 +520,34 @@ def test_folders_with_bad_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     real = folders._learned
     monkeypatch.setattr(folders, "_learned", lambda folder: (real(folder)[0], set()))
     assert failures(tries, tmp_path, range(2))
+
+
+# ---- requests
+
+
+def test_malformed_requests(tmp_path: Path) -> None:
+    assert failures(uploads.prepare(tmp_path), tmp_path, range(80)) == []
+
+
+@pytest.mark.parametrize(
+    ("where", "broken"),
+    [
+        ("layup.serving.uploads.Form.finish", lambda form: 1 / 0),
+        (
+            "layup.serving.limits.Room.share",
+            lambda room: nullcontext(lambda count: setattr(room, "taken", 1)),
+        ),
+        ("layup.serving.routes.photos.Photos.id", lambda photos, turn: str(Path("id").write_text("x"))),
+    ],
+)
+def test_requests_find_a_server_that_breaks(tmp_path: Path, monkeypatch, where, broken) -> None:
+    monkeypatch.setattr(where, broken)
+    monkeypatch.chdir(tmp_path)
+    uploads.server.cache_clear()
+    try:
+        assert failures(uploads.prepare(tmp_path), tmp_path, range(40))
+    finally:
+        uploads.server.cache_clear()
 
 
 # ---- exact sums

@@ -36,6 +36,7 @@ def create_app(service: Service) -> FastAPI:
         description=ABOUT,
         docs_url=None,  # these pages would load scripts from elsewhere
         redoc_url=None,
+        redirect_slashes=False,  # a redirect would lose the body, and says nothing
     )
     app.state.service = service
     for router in ROUTERS:

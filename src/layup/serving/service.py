@@ -56,12 +56,12 @@ TheService = Annotated[Service, Depends(service_of)]
 
 async def reads(request: Request, service: TheService) -> None:
     """Refuse a request that may not read."""
-    service.tokens.require_read(request.headers, request.url.path)
+    service.tokens.require_read(request.headers, request.scope["path"])
 
 
 async def changes(request: Request, service: TheService) -> None:
     """Refuse a request that may not do everything."""
-    service.tokens.require_full(request.headers, request.url.path)
+    service.tokens.require_full(request.headers, request.scope["path"])
 
 
 async def _room(service: TheService) -> AsyncIterator[Take]:

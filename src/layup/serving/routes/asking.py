@@ -23,7 +23,7 @@ router = APIRouter(dependencies=[Depends(reads)], tags=["Ask"])
 async def received(request: Request, service: Service, take: Take) -> Photos:
     """The photos of a request that sends nothing else."""
     photos = Photos.of(await receive_upload(request, service.limits, take), service.limits)
-    service.metrics.photos.add(len(photos.names), path=request.url.path)
+    service.metrics.photos.add(len(photos.names), path=request.scope["path"])
     return photos
 
 
