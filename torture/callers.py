@@ -8,6 +8,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import cache
 from random import Random
@@ -104,12 +105,12 @@ class Caller:
 
     def run(self, quiet: float, until: float) -> None:
         """Ask, teach and disturb until it is to be quiet, and then only ask and disturb."""
-        while (now := time.monotonic()) < until:
-            actions = ACTIONS if now < quiet else QUIET
-            action = self.chance.choices(*zip(*actions, strict=True))[0]
-            with about(action.__name__):
-                action(self)
-        self.connection.close()
+        with closing(self.connection):
+            while (now := time.monotonic()) < until:
+                actions = ACTIONS if now < quiet else QUIET
+                action = self.chance.choices(*zip(*actions, strict=True))[0]
+                with about(action.__name__):
+                    action(self)
 
     @property
     def asked(self) -> int:
