@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import shutil
 import threading
-import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
@@ -15,9 +13,9 @@ import pytest
 
 from layup import FeatureCache
 from layup.errors import BusyError, InputError, LayupError, ReadOnlyError, StorageError, UnknownNameError
-from layup.model import beside, read_journal
+from layup.model import Journal, KnownPhotos, Record, beside, read_journal
 from layup.serving import Limits, LiveModel
-from live import new_model, opened, photo, photos, reloaded
+from live import new_model, opened, photo, photos, reloaded, wait_until
 
 CATS, DOGS = photos(range(4)), photos(range(4, 8))
 
@@ -151,13 +149,6 @@ def test_what_was_forgotten_is_soon_in_no_file(tmp_path: Path, own_cache: Path) 
         assert filed.records == ()
 
 
-def wait_until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 def test_what_is_forgotten_while_it_is_taught_again_is_still_cached(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -169,9 +160,7 @@ def test_what_is_forgotten_while_it_is_taught_again_is_still_cached(
             found = given(images)
             monkeypatch.setattr(live, "_given", given)
             live.forget(images)
-            wait_until(
-                lambda: getattr(read_journal(path), "records", None) == ()
-            )  # all that may be is deleted
+            wait_until(lambda: getattr(read_journal(path), "records", None) == ())
             return found
 
         monkeypatch.setattr(live, "_given", forgotten_meanwhile)
@@ -273,6 +262,44 @@ def test_too_many_callers_are_told_to_come_again(tmp_path: Path) -> None:
         pytest.raises(BusyError, match="lessons are waiting"),
     ):
         live.teach(CATS, ["cat"] * 4)
+
+
+def test_lessons_that_wait_are_kept_together_and_predictions_wait_for_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept, may = list[int](), threading.Event()
+    append = Journal.append
+
+    def slowly(journal: Journal, records: list[Record], known: KnownPhotos) -> None:
+        kept.append(len(records))
+        assert may.wait(20)
+        append(journal, records, known)
+
+    with taught(tmp_path / "m.layup") as live, ThreadPoolExecutor(9) as pool:
+        monkeypatch.setattr(Journal, "append", slowly)
+        first = pool.submit(live.teach, photos([20]), ["eel"])
+        wait_until(lambda: kept == [1])
+        others = [pool.submit(live.teach, photos([number]), ["fox"]) for number in range(21, 29)]
+        wait_until(lambda: live.facts().waiting == 8)
+        assert live.predict(CATS).version == 2
+        may.set()
+        assert first.result().version == 3
+        assert sorted(each.result().version for each in others) == list(range(4, 12))
+        assert kept == [1, 8]
+
+
+def test_explanations_and_suggestions_are_those_of_a_model_alone(tmp_path: Path) -> None:
+    with taught(tmp_path / "m.layup") as live:
+        live.save_to(tmp_path / "copy.layup")
+        alone, new = reloaded(tmp_path / "copy.layup"), photos(range(20, 40))
+        assert live.suggest(new, 3) == alone.suggest(new, 3)
+        for heat in (True, False):
+            assert live.explain(new[0], heat).to_dict() == alone.explain(new[0], heat=heat).to_dict()
+
+
+def test_a_model_that_is_yet_to_tune_its_network_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="Let it learn that batch first"):
+        opened(tmp_path / "m.layup", new=lambda: new_model(adapter="ssf"))
 
 
 def test_a_follower_sees_what_is_taught_and_changes_nothing(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from layup import memory
 from layup.algebra import Expected
 from layup.errors import InputError
 from layup.features import NoCache, Reading
@@ -193,6 +194,8 @@ class LiveModel:
         self, images: Sequence[bytes], labels: Sequence[str], *, relabel: bool = False, key: str | None = None
     ) -> Outcome:
         """Learn photos. With `relabel`, photos that are known as another class are moved."""
+        model = self._asked(self._keeper.snapshot)
+        memory.require(model.forecast(len(images), len({*model.classes_, *labels})), "This lesson")
         with self._keeper.model.photo_features.needed(images):
             given = self._given(images)
             return self._keeper.ask(lambda knowledge: taught(knowledge, given, labels, relabel=relabel), key)
