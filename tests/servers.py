@@ -40,15 +40,19 @@ def files(*contents: bytes) -> list[tuple[str, tuple[str, bytes]]]:
 
 @contextlib.contextmanager
 def service(path: Path | None = None, **options: Any) -> Iterator[Service]:
-    """A service on a small model: its `limits`, `tokens`, `hosts` and `demo` may be given."""
-    with LiveModel.open(path, new=new_model) as live:
-        yield Service.of(
+    """A service on a small model: its `limits`, `tokens`, `hosts`, `demo` and `follow` may be given."""
+    loading, follow = {"backbone": small_network()}, options.get("follow", False)
+    with (
+        LiveModel.open(path, new=new_model, loading=loading, follow=follow) as live,
+        Service.of(
             live,
             options.get("hosts", Hosts.of("127.0.0.1")),
             options.get("tokens", Tokens()),
             options.get("limits", RequestLimits(rate=1e6, burst=1_000_000)),
             options.get("demo"),
-        )
+        ) as found,
+    ):
+        yield found
 
 
 @contextlib.contextmanager

@@ -119,6 +119,8 @@ def test_without_the_cache_nothing_of_a_photo_is_written_but_the_model(photos, t
         (["--follow"], ["needs the file of another one"]),
         (["m.layup", "--follow", "--demo"], ["needs the file of another one"]),
         (["m.layup", "--follow", "--port", "0"], ["m.layup"]),
+        (["damaged.layup", "--demo"], ["a model already", "Leave --demo out"]),
+        (["damaged.layup", "--k", "3"], ["a model already", "--per-class"]),
         (["damaged.layup", "--port", "0"], ["'damaged.layup' is damaged, or not a layup file"]),
         (["folder", "--port", "0"], ["folder"]),
         (["nowhere/m.layup", *SMALL], ["nowhere"]),

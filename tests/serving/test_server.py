@@ -85,7 +85,6 @@ def test_a_length_that_cannot_be_is_refused(address, length):
     [
         b"nonsense\r\n\r\n",
         b"\x16\x03\x01\x00\xa5\x01\x00\r\n\r\n",
-        b"GET / HTTP/9.9\r\n\r\n",
         b"GET /\r\n\r\n",
     ],
 )

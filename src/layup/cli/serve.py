@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -79,18 +80,20 @@ def serve(
     """
     if follow and (demo or model is None):
         raise InputError("A server that follows needs the file of another one: layup serve MODEL --follow.")
+    wanted = Wanted(backbone, input_size, engine, k, per_class=per_class)
+    if model is not None and model.exists():
+        _require_as_it_is(model, wanted, demo)
     from layup import serving
 
     serving.require_installed()
     tokens = serving.Tokens(token, read_token)
     serving.require_token(host, tokens)
     reading = {"cache": not no_cache, "progress": False}
-    wanted = Wanted(backbone, input_size, engine, k, per_class=per_class, reading=reading)
     with (
         serving.listening(host, port) as bound,
         serving.LiveModel.open(
             model,
-            new=lambda: wanted.new(weights),
+            new=lambda: replace(wanted, reading=reading).new(weights),
             follow=follow,
             loading={"weights": weights, "allow_backbone": allow_backbone, **reading},
             on_wait=lambda holder: console.remark(f"Waiting: '{model}' is in use by {holder} …"),
@@ -99,11 +102,25 @@ def serve(
         shown = serving.demo(live) if demo else None
         limits = serving.RequestLimits()
         hosts = serving.Hosts.of(host, allow_host or [])
-        service = serving.Service.of(live, hosts, tokens, limits, shown)
         _introduce(model, live.facts())
         address = serving.address_of(bound, host)
-        serving.serve(serving.create_app(service), bound, limits, lambda: _announce(address))
+        with serving.Service.of(live, hosts, tokens, limits, shown) as service:
+            serving.serve(serving.create_app(service), bound, limits, lambda: _announce(address))
     console.remark("Stopped. All that was acknowledged is done.")
+
+
+def _require_as_it_is(model: Path, wanted: Wanted, demo: bool) -> None:
+    """Refuse options that only a new model can have."""
+    if demo:
+        raise InputError(
+            f"'{model}' is a model already, and the demo would teach it digits. Leave --demo out, or name a "
+            "file that is not there yet."
+        )
+    if not wanted.any_network or wanted.per_class:
+        raise InputError(
+            f"'{model}' is a model already, and keeps what it was made with: leave --backbone, --input-size, "
+            "--engine, --k and --per-class out, or name a file that is not there yet."
+        )
 
 
 def _announce(address: str) -> None:

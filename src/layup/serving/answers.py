@@ -276,6 +276,7 @@ class Info(BaseModel):
 
     version: int = Field(description="How many lessons it was taught.")
     read_only: bool = Field(description="Whether it only follows another server.")
+    may_teach: bool = Field(description="Whether whoever sent this request may also teach.")
     saved: bool = Field(description="Whether it is in a file of the server; otherwise it ends with it.")
     state_hash: str | None
     classes: dict[str, int]

@@ -79,16 +79,18 @@ class Tokens:
 
     def require_full(self, headers: Headers, path: str) -> None:
         """Refuse a request without the full token, if there is one."""
-        if self.full is None:
+        if self.allow_all(headers, path):
             return
         given = given_token(headers, path)
-        if same(given, self.full):
-            return
         if same(given, self.read):
             raise RequestError(
                 403, "read-only-token", "This token only allows reading. Give the one that allows everything."
             )
         self._refuse(given)
+
+    def allow_all(self, headers: Headers, path: str) -> bool:
+        """Whether a request may do everything."""
+        return self.full is None or same(given_token(headers, path), self.full)
 
     def require_read(self, headers: Headers, path: str) -> None:
         """Refuse a request without one of the tokens, if there is one."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, Self
 
 from fastapi import Depends, Header, Request
 
@@ -19,7 +19,7 @@ from layup.serving.uploads import Take
 
 @dataclass(frozen=True)
 class Service:
-    """One live model, and what its server allows.
+    """One live model, and what its server allows: `with Service.of(…) as service:`.
 
     asking, teaching: where requests that only read, and those that change the model, are answered.
     """
@@ -43,6 +43,14 @@ class Service:
         asking, teaching = (Lane(name, limits.threads, limits.waiting) for name in ("asking", "teaching"))
         room, rate = Room(limits.held), Rate(limits.rate, limits.burst)
         return cls(live, hosts, tokens, limits, demo, asking, teaching, room, rate)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Finish what was accepted."""
+        self.asking.close()
+        self.teaching.close()
 
 
 async def service_of(request: Request) -> Service:

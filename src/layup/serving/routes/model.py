@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Depends, Request
 from fastapi.responses import StreamingResponse
 
 from layup import __version__
@@ -56,16 +56,18 @@ def chunks(file: BinaryIO) -> Iterator[bytes]:
 
 
 @router.get("/model/info", summary="What the model is", dependencies=[Depends(reads)], responses=refusals())
-async def info(service: TheService) -> answers.Info:
+async def info(request: Request, service: TheService) -> answers.Info:
     """What the model is, and what it keeps of a photo."""
-    return information(await service.asking.run(service.live.facts))
+    full = service.tokens.allow_all(request.headers, request.url.path)
+    return information(await service.asking.run(service.live.facts), full)
 
 
-def information(facts: Facts) -> answers.Info:
-    """What the API says of a model."""
+def information(facts: Facts, full: bool) -> answers.Info:
+    """What the API says of a model to a request that may do everything, or only read."""
     return answers.Info(
         version=facts.version,
         read_only=facts.read_only,
+        may_teach=full and not facts.read_only,
         saved=facts.saved,
         state_hash=facts.state_hash,
         classes=dict(facts.counts),

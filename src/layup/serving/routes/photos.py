@@ -41,7 +41,7 @@ class Photos:
         indices = [index for index in range(len(upload.photos)) if index not in left_out]
         if not indices:
             raise RequestError(413, "too-large", left_out[0].message)
-        contents = [bytes(upload.photos[index].data) for index in indices]
+        contents = [_taken(upload.photos[index].data) for index in indices]
         return cls([photo.name for photo in upload.photos], contents, indices, left_out)
 
     def id(self, turn: int) -> str:
@@ -65,3 +65,10 @@ def of_a_taught_model(live: LiveModel) -> Iterator[None]:
         raise RequestError(
             409, "nothing-learned", "This model knows no class yet. Teach it a photo first: POST /teach."
         ) from error
+
+
+def _taken(data: bytearray) -> bytes:
+    """What was received, which is then held only once."""
+    contents = bytes(data)
+    data.clear()
+    return contents

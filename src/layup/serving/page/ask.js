@@ -1,0 +1,150 @@
+// Asking: a photo, what the model says of it, and what it really is.
+
+import { adders } from "./adders.js";
+import { unlabelled } from "./asker.js";
+import { barsOf, drawBars } from "./bars.js";
+import { button, element, keyed, say, whileBusy } from "./dom.js";
+import { takesDrops } from "./files.js";
+import { drawReasons } from "./reasons.js";
+import { currentPhoto } from "./state.js";
+import { opened } from "./tile.js";
+import { drawTruth } from "./truth.js";
+import { percent } from "./words.js";
+
+const COMPARABLE = 3; // photos without a label, from which on it makes sense to ask which to label next
+
+/** All of the part "Ask". */
+export function drawAsk(root, store, asker, learner, notices) {
+  const take = (files) => asker.ask(files);
+  const place = element("div", { class: "drop place" });
+  const viewer = drawPhoto(store);
+  const verdict = element("p", { class: "verdict", "aria-live": "polite" });
+  const detail = element("p", { class: "quiet" });
+  const answer = element("div", { class: "answer" }, verdict, detail);
+  place.append(viewer, drawInvitation(take, notices, store));
+  takesDrops(place, take);
+  root.append(place, answer);
+  drawBars(answer, store);
+  drawReasons(answer, store, asker, viewer.canvas);
+  drawTruth(answer, store, learner);
+  drawTries(root, store, asker);
+  drawStrip(root, store, asker, () => place.scrollIntoView({ block: "nearest" }));
+  store.drawn((state) => {
+    const photo = currentPhoto(state);
+    place.classList.toggle("full", Boolean(photo));
+    answer.hidden = !photo;
+    if (photo) [verdict, detail].forEach((node, i) => say(node, verdictOf(photo, state)[i]));
+  });
+}
+
+/** The headline of an answer, and the line below it. */
+export function verdictOf(photo, state) {
+  const { answer, problem } = photo;
+  if (problem) return ["This cannot be used", problem];
+  if (!answer) {
+    return state.classes.length ? ["…", ""] : ["Not known yet", "The model has learned nothing. Say what this is, and it learns it."];
+  }
+  const taught = answer.learned_as?.length ? `It was taught this very photo as ${answer.learned_as.join(" and ")}.` : "";
+  if (answer.unknown) return ["None of these", taught || `It is unlike all that the model has learned. The nearest is ${answer.label}.`];
+  return [answer.label, taught];
+}
+
+/** The photo itself, at full size, with a canvas over it for the heat. */
+function drawPhoto(store) {
+  const image = element("img", { alt: "" });
+  const canvas = element("canvas", { class: "heat", hidden: true, "aria-hidden": "true" });
+  const nameless = element("p", { class: "nameless" });
+  const frame = element("div", { class: "viewer", hidden: true }, element("div", { class: "photo" }, image, canvas), nameless);
+  let shown = null;
+  let url = null; // of the file itself: the browser reads it from where it is
+  image.addEventListener("error", () => {
+    image.hidden = true;
+    nameless.textContent = `${shown?.name}: this browser cannot show it; the model may well read it.`;
+  });
+  store.drawn((state) => {
+    const photo = currentPhoto(state);
+    frame.hidden = !photo;
+    if (photo?.key === shown?.key) return;
+    if (url) URL.revokeObjectURL(url);
+    shown = photo;
+    url = photo && URL.createObjectURL(photo.file);
+    nameless.textContent = "";
+    image.hidden = !photo;
+    if (photo) Object.assign(image, { src: url, alt: `The photo ${photo.name}` });
+  });
+  frame.canvas = canvas;
+  return frame;
+}
+
+function drawInvitation(take, notices, store) {
+  const text = element("p", { class: "drop-text" });
+  store.drawn((state) => {
+    const first = state.classes.length ? "Drop a photo here, or paste one." : "Then show it a photo that it has not seen.";
+    say(text, first);
+  });
+  return element("div", { class: "invitation" }, text, adders("Choose photos", "to ask about", take, notices));
+}
+
+/** Pictures that a demonstration brings along. */
+function drawTries(root, store, asker) {
+  const list = element("ul", { class: "tiles" });
+  const box = element("div", { class: "tries", hidden: true }, element("h3", {}, "Pictures to try"), list);
+  const fetched = async ({ name, url }) => {
+    const blob = await (await fetch(url)).blob();
+    await asker.ask([new File([blob], name, { type: blob.type })]);
+  };
+  root.append(box);
+  store.drawn((state) => {
+    box.hidden = !state.demo.length;
+    keyed(list, state.demo, ({ url }) => url, (each) => {
+      const image = element("img", { src: each.url, alt: `Ask about ${each.name}`, loading: "lazy" });
+      return element("li", {}, element("button", { type: "button", class: "tile", onclick: () => fetched(each) }, image));
+    });
+  });
+}
+
+/** All photos that were asked about, with what the model says; `show` brings the chosen one into view. */
+function drawStrip(root, store, asker, show) {
+  const list = element("ul", { class: "tiles strip" });
+  const next = button("Which should I label next?", () =>
+    whileBusy(next, "Comparing …", () => asker.suggest()).then(show),
+  );
+  const open = (photo) => {
+    asker.look(now(store, photo));
+    show();
+  };
+  const box = element(
+    "div",
+    { class: "asked", hidden: true },
+    element("h3", {}, "Asked in this tab"),
+    list,
+    element("div", { class: "row" }, next, button("Clear", () => asker.clear(), { "aria-label": "Clear the photos that were asked about" })),
+  );
+  root.append(box);
+  store.drawn((state) => {
+    box.hidden = !state.asked.length;
+    next.hidden = unlabelled(state.asked).length < COMPARABLE;
+    keyed(list, inOrder(state), ({ photo }) => photo.key, (item) => opened(item, () => open(item.photo)));
+  });
+}
+
+/** The photo as it is now: its answer comes later than its picture. */
+function now(store, photo) {
+  return store.state.asked.find((each) => each.key === photo.key);
+}
+
+function inOrder(state) {
+  const order = new Map(state.suggested.map((key, i) => [key, i]));
+  const ranked = state.asked.toSorted((a, b) => (order.get(a.key) ?? Infinity) - (order.get(b.key) ?? Infinity) || 0);
+  return ranked.map((photo) => {
+    const rank = order.has(photo.key) ? `${order.get(photo.key) + 1}. ` : "";
+    return { photo, mark: rank + markOf(photo), current: photo.key === state.current };
+  });
+}
+
+function markOf({ answer, problem }) {
+  if (problem) return "cannot be used";
+  if (!answer) return "…";
+  const best = barsOf(answer).find((bar) => bar.best);
+  return best ? `${best.label} ${percent(best.share)}` : answer.label;
+}

@@ -1,0 +1,164 @@
+// The classes: a card for each, with its count, this tab's pictures, and what can be done with it.
+
+import { adders } from "./adders.js";
+import { confirmed, named } from "./dialogs.js";
+import { button, element, keyed, say } from "./dom.js";
+import { takesDrops } from "./files.js";
+import { newPhoto, photosOf, total } from "./state.js";
+import { selectable } from "./tile.js";
+import { counted } from "./words.js";
+
+const FEW = 18; // pictures that a card shows before it is asked for all
+const MANY = 12; // classes from which on they can be filtered
+const ALONE = "Only one photo: what the model keeps of this class are the features of that very photo. More photos blend it in.";
+
+/** The field for a new class, and the filter; the cards are drawn below it. */
+export function drawTools(root, store, learner) {
+  const name = element("input", { id: "new-name", maxLength: 200, autocomplete: "off", placeholder: "tabby cat" });
+  const take = (files, folder = null) => {
+    const label = name.value.trim() || folder;
+    if (!label) {
+      name.focus();
+      hint.textContent = "Type the name of the class first, then give its photos again.";
+      return;
+    }
+    name.value = "";
+    hint.textContent = "";
+    learner.teach(files.map(newPhoto), label);
+  };
+  const hint = element("p", { id: "new-hint", class: "quiet", role: "status" });
+  const form = element(
+    "form",
+    { class: "new drop", onsubmit: (event) => event.preventDefault(), "aria-label": "New class" },
+    element("p", { class: "lead" }, "Name something, and drop a few photos of it here."),
+    element("p", { class: "lead-more" }, "It is recognised from then on: nothing is trained, and no photo is kept."),
+    element("label", { for: "new-name" }, "New class"),
+    name,
+    element("p", { class: "drop-text" }, "Type its name, and drop its photos here. Five are a good beginning."),
+    adders("Add photos", "the new class", take, learner.notices),
+    hint,
+  );
+  takesDrops(form, take);
+  form.addEventListener("photos", (event) => take(event.detail));
+  const filter = element("input", { type: "search", id: "filter", oninput: () => store.set({ filter: filter.value }) });
+  const filtering = element("div", { class: "filter", hidden: true }, element("label", { for: "filter" }, "Find a class"), filter);
+  root.append(form, filtering);
+  store.drawn((state) => {
+    form.hidden = !state.mayTeach;
+    form.classList.toggle("first", state.connected && !state.classes.length);
+    filtering.hidden = state.classes.length < MANY;
+  });
+}
+
+/** All cards. */
+export function drawCards(root, store, learner) {
+  store.drawn((state) => {
+    const wanted = (state.filter ?? "").toLowerCase();
+    const shown = state.classes.filter(({ label }) => label.toLowerCase().includes(wanted));
+    keyed(root, shown, ({ label }) => label, ({ label }) => card(label, store, learner));
+  });
+}
+
+function card(label, store, learner) {
+  const title = element("h3", {}, label);
+  const count = element("p", { class: "count" });
+  const needs = element("p", { class: "needs" }, "more photos would help");
+  const note = element("p", { class: "note" }, ALONE);
+  const tiles = element("ul", { class: "tiles" });
+  let all = false; // whether all pictures are shown
+  const more = button("", () => {
+    all = true;
+    node.update();
+  }, { class: "link" });
+  const away = element("p", { class: "quiet away" });
+  const take = (files) => learner.teach(files.map(newPhoto), label);
+  const tools = element("div", { class: "tools" }, adders("Add photos", label, take, learner.notices), cardVerbs(label, store, learner));
+  const node = element("li", { class: "card drop" }, element("div", { class: "head" }, title, element("div", { class: "row" }, count, needs)), note, tiles, more, away, tools);
+  takesDrops(node, take);
+  node.addEventListener("photos", (event) => take(event.detail));
+  const toggle = (id) => store.set({ selected: toggled(store.state.selected, id) });
+  node.update = () => {
+    const { state } = store;
+    const known = state.classes.find((each) => each.label === label);
+    if (!known) return;
+    const photos = photosOf(state, label);
+    const shown = all ? photos : photos.slice(0, FEW);
+    const items = shown.map((photo) => ({ photo, selected: state.selected.has(photo.id) }));
+    say(count, countOf(known));
+    note.hidden = known.count !== 1;
+    needs.hidden = known.count === 1 || !known.needs_more;
+    keyed(tiles, items, ({ photo }) => photo.id, (item) => selectable(item, toggle));
+    more.hidden = shown.length === photos.length;
+    say(more, `Show all ${photos.length}`);
+    say(away, awayOf(known.count - photos.length, photos.length));
+    away.hidden = !away.textContent;
+    tools.hidden = !state.mayTeach;
+  };
+  return node;
+}
+
+function cardVerbs(label, store, learner) {
+  const rename = async () => {
+    const others = store.state.classes.map((each) => each.label).filter((each) => each !== label);
+    const text = "If a class of that name is there, the two become one, and cannot be told apart again.";
+    const name = await named(`Rename ${label}`, others.length ? text : null, "New name", label, "Rename");
+    if (name && name !== label) await learner.rename(label, name);
+  };
+  const forget = async () => {
+    const known = store.state.classes.find((each) => each.label === label);
+    const text = `The model forgets its ${counted(known.count, "photo")}. This cannot be undone: to have the class again, teach its photos again.`;
+    if (await confirmed(`Forget ${label}?`, text, "Forget")) await learner.forgetClass(label);
+  };
+  const select = () =>
+    store.set({ selected: new Set([...store.state.selected, ...photosOf(store.state, label).map(({ id }) => id)]) });
+  const menu = element(
+    "details",
+    { class: "verbs", onclick: chosen, onkeydown: pressed, onfocusout: left },
+    element("summary", { "aria-label": `More about ${label}` }, "More"),
+    element(
+      "div",
+      { class: "menu" },
+      button("Rename", rename),
+      button("Select all pictures", select),
+      button("Forget class", forget, { class: "grave" }),
+    ),
+  );
+  function chosen({ target }) {
+    if (target.closest(".menu button")) menu.open = false;
+  }
+  function pressed({ key }) {
+    if (key === "Escape") menu.open = false;
+  }
+  function left({ relatedTarget }) {
+    if (relatedTarget && !menu.contains(relatedTarget)) menu.open = false;
+  }
+  return menu;
+}
+
+function countOf({ count, accuracy }) {
+  const right = accuracy && accuracy.tested ? ` · ${accuracy.right} of ${accuracy.tested} right` : "";
+  return counted(count, "photo") + right;
+}
+
+/** Photos that are counted, and not shown. */
+function awayOf(away, here) {
+  if (away <= 0) return "";
+  if (!here) return `${counted(away, "picture")} not in this tab.`;
+  return `${counted(away, "more picture")} not in this tab.`;
+}
+
+function toggled(set, value) {
+  const changed = new Set(set);
+  if (!changed.delete(value)) changed.add(value);
+  return changed;
+}
+
+/** What the page says of pictures that it does not have. */
+export function drawTabNote(node, store) {
+  store.drawn((state) => {
+    const away = total(state) - state.taught.size;
+    node.hidden = away <= 0;
+    const how = state.mayTeach ? " Drop photos again to see them here: they are recognised, and count once." : "";
+    say(node, `The model knows ${counted(away, "photo")} whose pictures are not in this tab: no picture is kept anywhere.${how}`);
+  });
+}

@@ -1,0 +1,184 @@
+// What changes the model: teach, move, forget, rename, undo; and what this tab knows after it.
+
+import { formOf } from "./api.js";
+import { sweep, thumbnail } from "./thumbs.js";
+import { counted, ofClasses } from "./words.js";
+
+const REACHED = ["learned", "known", "moved"]; // what can become of a photo that the model has now
+
+/** What became of the photos of one lesson, put together from the answers to its requests. */
+class Outcome {
+  counts = { learned: 0, known: 0, moved: 0, conflict: 0, bad: 0 };
+  elsewhere = []; // photos that are known as another class
+  problems = []; // sentences
+  versions = [];
+  ids = [];
+
+  add(photo, said) {
+    this.counts[said.status] += 1;
+    if (said.status === "conflict") this.elsewhere.push({ ...photo, id: said.id });
+    if (said.status === "bad") this.problems.push(said.error?.message ?? `${photo.name} cannot be used.`);
+    if (said.status === "learned" || said.status === "moved") this.ids.push(said.id);
+  }
+
+  refuse(photo, reason) {
+    this.problems.push(`${photo.name}: ${reason}`);
+  }
+
+  sentence(label) {
+    const { learned, known, moved } = this.counts;
+    const said = [];
+    if (learned) said.push(`Learned ${counted(learned, "photo")} of ${label}.`);
+    if (moved) said.push(`Moved ${counted(moved, "photo")} to ${label}.`);
+    if (known) said.push(`${counted(known, "photo")} known already: a photo counts once.`);
+    return said.join(" ");
+  }
+}
+
+export class Learner {
+  /** @param {{api, store, jobs, notices, refresh: () => Promise<void>}} parts */
+  constructor(parts) {
+    Object.assign(this, parts);
+  }
+
+  /** Teach photos as one class; with `relabel`, those that are known as another class move. */
+  async teach(photos, label, relabel = false) {
+    const outcome = new Outcome();
+    const finished = await this.notices.trying(() =>
+      this.jobs.run(`Teaching ${label}`, photos, {
+        send: (part, signal) => this.api.change("teach", formOf(part, { label, relabel }), signal),
+        done: (part, answer) => this.#learned(part, answer, label, outcome),
+        refused: (photo, reason) => outcome.refuse(photo, reason),
+      }),
+    );
+    this.#remember(outcome);
+    await this.refresh();
+    this.#tell(label, outcome, finished === false);
+  }
+
+  /** Photos that were learned as another class are of this one. */
+  move(photos, label) {
+    return this.teach(photos, label, true);
+  }
+
+  async forget(photos) {
+    const ids = new Set(photos.map((photo) => photo.id));
+    await this.#change(() => this.#forgotten(photos), () => this.#drop((photo) => ids.has(photo.id)));
+  }
+
+  async forgetClass(label) {
+    const forget = () => this.api.change("forget", { class: label });
+    await this.#change(forget, () => this.#drop((photo) => photo.label === label));
+  }
+
+  async rename(old, name) {
+    await this.#change(() => this.api.change("rename", { old, new: name }), () => {
+      const renamed = ([id, photo]) => [id, photo.label === old ? { ...photo, label: name } : photo];
+      this.store.set({ taught: new Map([...this.store.state.taught].map(renamed)) });
+    });
+  }
+
+  /** Undo the last lesson: all requests that this tab sent for it, if nothing else changed the model since. */
+  async undo() {
+    const { lessons, version } = this.store.state;
+    const last = lessons.at(-1);
+    const own = last?.at === version;
+    const forgotten = {};
+    let now = version;
+    await this.notices.trying(async () => {
+      for (let left = own ? inARow(last.versions) : 1; left > 0; left--) {
+        const answer = await this.api.change("undo", {});
+        now = answer.version;
+        for (const [label, count] of Object.entries(answer.forgotten)) {
+          forgotten[label] = (forgotten[label] ?? 0) + count;
+        }
+      }
+      this.notices.tell(`Undone: ${ofClasses(forgotten)}, as if never learned.`);
+    });
+    if (now !== version) {
+      // Whose lesson it was is only known if it was this tab's own.
+      this.#drop((photo) => (own ? last.ids.includes(photo.id) : photo.label in forgotten));
+      this.store.set({ lessons: own ? withLast(lessons.slice(0, -1), { at: now }) : [] });
+    }
+    await this.refresh();
+  }
+
+  async #learned(part, answer, label, outcome) {
+    const reached = new Map(this.store.state.taught);
+    outcome.versions.push(answer.version);
+    for (const [i, said] of answer.photos.entries()) {
+      outcome.add(part[i], said);
+      if (!REACHED.includes(said.status)) continue;
+      const thumb = part[i].thumb ?? (await thumbnail(part[i].file));
+      reached.set(said.id, { ...part[i], thumb, id: said.id, label: said.label ?? label });
+    }
+    // Another part may have arrived meanwhile: only what is new here is added.
+    this.store.set({ taught: new Map([...this.store.state.taught, ...reached]) });
+  }
+
+  #remember({ versions, ids }) {
+    if (!ids.length) return;
+    const sorted = versions.toSorted((a, b) => a - b);
+    const lesson = { versions: sorted, ids, at: sorted.at(-1) };
+    this.store.set({ lessons: [...this.store.state.lessons, lesson] });
+  }
+
+  #tell(label, outcome, cancelled) {
+    const said = outcome.sentence(label);
+    if (cancelled) this.notices.tell(`Cancelled. ${said} Undo takes that back.`);
+    else if (said) this.notices.tell(said);
+    if (outcome.problems.length) this.notices.warn(outcome.problems.slice(0, 5).join("\n"));
+    if (outcome.elsewhere.length) {
+      const photos = outcome.elsewhere;
+      const text = `${counted(photos.length, "photo")} known as another class, so not learned as ${label}.`;
+      this.notices.offer(text, `Move to ${label}`, () => this.move(photos, label));
+    }
+  }
+
+  /** Change something, and say what that did. */
+  async #change(change, after) {
+    await this.notices.trying(async () => {
+      const { message } = await change();
+      after();
+      this.notices.tell(message);
+    });
+    await this.refresh();
+  }
+
+  /** The answer of a server that was told to forget photos: by their ids, or if it needs them, by themselves. */
+  async #forgotten(photos) {
+    try {
+      return await this.api.change("forget", { ids: photos.map(({ id }) => id) });
+    } catch (error) {
+      if (error.status !== 409 && error.status !== 422) throw error;
+      // It has no features of them any more. This tab has the photos: they do as well.
+      const answers = [];
+      await this.jobs.run("Forgetting", photos, {
+        send: (part, signal) => this.api.change("forget", formOf(part), signal),
+        done: (_, answer) => answers.push(answer),
+        refused: () => answers.push(error),
+      });
+      return answers.at(-1);
+    }
+  }
+
+  /** This tab's photos, without those that the model has no more. */
+  #drop(gone) {
+    const { taught, selected } = this.store.state;
+    const left = new Map([...taught].filter(([, photo]) => !gone(photo)));
+    this.store.set({ taught: left, selected: new Set([...selected].filter((id) => left.has(id))) });
+    sweep(this.store.state);
+  }
+}
+
+/** The items, with changes to the last one. */
+function withLast(items, changes) {
+  return items.map((item, i) => (i === items.length - 1 ? { ...item, ...changes } : item));
+}
+
+/** How many versions at the end follow one another. */
+export function inARow(versions) {
+  let count = 1;
+  while (count < versions.length && versions.at(-count - 1) === versions.at(-count) - 1) count++;
+  return count;
+}

@@ -1,0 +1,101 @@
+// Puts the page together: what is known, those who change it, and those who draw it.
+
+import { Api } from "./api.js";
+import { drawAsk } from "./ask.js";
+import { Asker } from "./asker.js";
+import { drawCards, drawTabNote, drawTools } from "./cards.js";
+import { drawCheck } from "./check.js";
+import { say } from "./dom.js";
+import { pasted, takesDrops } from "./files.js";
+import { Jobs } from "./jobs.js";
+import { Learner } from "./learner.js";
+import { drawLog } from "./log.js";
+import { Notices } from "./notices.js";
+import { drawSelection } from "./selection.js";
+import { beginning, Store, total } from "./state.js";
+import { Tokens } from "./token.js";
+import { drawJobs } from "./tray.js";
+import { counted } from "./words.js";
+
+const PAUSES = [500, 1500, 4000]; // milliseconds until the accuracy to expect is looked for again
+
+const at = (id) => document.getElementById(id);
+const store = new Store(beginning());
+const api = new Api(new Tokens());
+const notices = new Notices(at("notices"), at("alerts"));
+const jobs = new Jobs(store);
+const asker = new Asker({ api, store, jobs, notices });
+const learner = new Learner({ api, store, jobs, notices, refresh });
+
+/** What the server knows now; the accuracy to expect comes later than the lesson. */
+async function refresh() {
+  await notices.trying(async () => {
+    const info = await api.get("model/info");
+    await readClasses({ info, mayTeach: info.may_teach });
+    await Promise.all([asker.log(), asker.askAgain()]);
+    if (store.state.classes.length > 1 && !store.state.expected) awaitExpected(store.state.version);
+  });
+}
+
+async function readClasses(more = {}) {
+  const { version, classes, expected } = await api.get("classes");
+  store.set({ ...more, version, classes, expected, connected: true });
+}
+
+async function awaitExpected(version, pauses = PAUSES) {
+  if (!pauses.length) return;
+  await new Promise((resolve) => setTimeout(resolve, pauses[0]));
+  if (store.state.version !== version) return;
+  await notices.trying(() => readClasses());
+  if (!store.state.expected) await awaitExpected(version, pauses.slice(1));
+}
+
+/** What the model is, in a line. */
+function factsOf(state) {
+  if (!state.connected || !state.info) return "";
+  const size = state.classes.length
+    ? `${counted(state.classes.length, "class", "classes")}, ${counted(total(state), "photo")}`
+    : "knows nothing yet";
+  const where = state.info.saved ? "saved with every lesson" : "in memory only: download it to keep it";
+  return [size, state.info.backbone?.name, where, state.mayTeach ? null : "read-only"].filter(Boolean).join(" · ");
+}
+
+function drawTop() {
+  at("undo").addEventListener("click", () => learner.undo());
+  at("download").addEventListener("click", () => asker.download());
+  store.drawn((state) => {
+    say(at("facts"), factsOf(state));
+    say(at("keeps"), state.info?.keeps ?? "");
+    at("undo").hidden = !state.mayTeach;
+    at("undo").disabled = at("download").disabled = !state.classes.length;
+  });
+}
+
+/** Photos that are pasted, or dropped beside everything, are asked about; those pasted in a card are taught. */
+function listen() {
+  document.addEventListener("paste", (event) => {
+    const files = pasted(event);
+    if (!files.length) return;
+    event.preventDefault();
+    const card = document.activeElement?.closest("#teach .drop");
+    if (card) card.dispatchEvent(new CustomEvent("photos", { detail: files }));
+    else asker.ask(files);
+  });
+  takesDrops(document.body, (files) => asker.ask(files));
+  document.addEventListener("visibilitychange", () => {
+    if (!document.hidden) notices.trying(() => readClasses()); // others may have taught meanwhile
+  });
+}
+
+drawTop();
+drawTabNote(at("tab-note"), store);
+drawTools(at("teach-tools"), store, learner);
+drawCards(at("cards"), store, learner);
+drawAsk(at("ask-body"), store, asker, learner, notices);
+drawCheck(at("check-body"), store, asker, learner);
+drawLog(at("lessons-body"), store);
+drawJobs(at("jobs"), store);
+drawSelection(at("selection"), store, learner);
+listen();
+await refresh();
+await notices.trying(async () => store.set({ demo: (await api.get("demo")).photos }));
