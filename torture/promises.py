@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torture import (
     caches,
+    clients,
     exact,
     folders,
     histories,
@@ -34,6 +35,7 @@ PROMISES: dict[str, Promise] = {
         exact.PROMISE,
         model_histories.PROMISE,
         serving.PROMISE,
+        clients.PROMISE,
         uploads.PROMISE,
     )
 }

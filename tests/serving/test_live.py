@@ -149,6 +149,25 @@ def test_what_was_forgotten_is_soon_in_no_file(tmp_path: Path, own_cache: Path) 
         assert filed.records == ()
 
 
+def test_what_is_forgotten_while_it_is_taught_again_is_still_cached(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "m.layup"
+    with taught(path) as live:
+        given = live._given
+
+        def forgotten_meanwhile(images):
+            found = given(images)
+            monkeypatch.setattr(live, "_given", given)
+            live.forget(images)
+            wait_until(lambda: getattr(read_journal(path), "records", None) == ())
+            return found
+
+        monkeypatch.setattr(live, "_given", forgotten_meanwhile)
+        assert live.teach(CATS[:1], ["cat"]).learned == {"cat": 1}
+        assert live.forget_class("cat").exact
+
+
 def test_the_accuracy_to_expect_is_found_in_the_background_and_kept(tmp_path: Path) -> None:
     with taught(tmp_path / "m.layup") as live:
         wait_until(lambda: live.log()[-1].expected is not None)

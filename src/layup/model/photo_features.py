@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +42,8 @@ class PhotoFeatures:
         """Whether the model is in a file: then what it forgets is deleted once the file has forgotten it."""
         self._extractor = extractor
         self._to_delete: list[bytes] = []
+        self._needed = Counter[bytes]()
+        self._clearing = threading.Lock()
 
     @property
     def extractor(self) -> FeatureSource:
@@ -108,13 +113,28 @@ class PhotoFeatures:
         self.has_file = True
         self._delete(still_known)
 
+    @contextmanager
+    def needed(self, images: Sequence[ImageSource]) -> Iterator[None]:
+        """Delete nothing of these photos inside: they are read, and about to be learned, maybe again."""
+        digests = [digest for digest in self.digests(images) if digest is not None]
+        with self._clearing:
+            self._needed.update(digests)
+        try:
+            yield
+        finally:
+            with self._clearing:
+                self._needed.subtract(digests)
+                self._needed = +self._needed
+
     def _delete(self, still_known: KnownPhotos | None) -> None:
-        """Delete what is to be deleted, but not what the model knows, still or again."""
-        digests, self._to_delete = self._to_delete, []
-        known = [()] * len(digests) if still_known is None else still_known.labels_of(digests)
-        gone = [digest for digest, labels in zip(digests, known, strict=True) if not labels]
-        if gone:
-            self._cache_to_clear.delete_many(None, gone)
+        """Delete what is to be deleted, but not what the model knows, and what is needed only later."""
+        with self._clearing:
+            digests, self._to_delete = self._to_delete, []
+            known = [()] * len(digests) if still_known is None else still_known.labels_of(digests)
+            gone = [digest for digest, labels in zip(digests, known, strict=True) if not labels]
+            self._to_delete += [digest for digest in gone if digest in self._needed]
+            if free := [digest for digest in gone if digest not in self._needed]:
+                self._cache_to_clear.delete_many(None, free)
 
     @property
     def _cache_to_clear(self) -> FeatureCache:

@@ -196,8 +196,9 @@ class LiveModel:
         """Learn photos. With `relabel`, photos that are known as another class are moved."""
         model = self._asked(self._keeper.snapshot)
         memory.require(model.forecast(len(images), len({*model.classes_, *labels})), "This lesson")
-        given = self._given(images)
-        return self._keeper.ask(lambda knowledge: taught(knowledge, given, labels, relabel=relabel), key)
+        with self._keeper.model.photo_features.needed(images):
+            given = self._given(images)
+            return self._keeper.ask(lambda knowledge: taught(knowledge, given, labels, relabel=relabel), key)
 
     def forget(self, images: Sequence[bytes], *, key: str | None = None) -> Outcome:
         """Un-learn photos that are given."""

@@ -26,7 +26,7 @@ from layup.serving.refusals import body_of
 GRACE = 60
 """Seconds that requests have to finish after the server was asked to end."""
 BACKLOG = 512
-LOGS = ("layup.serving", "uvicorn.error")
+LOGS = ("layup.serving", "uvicorn.error", "python_multipart")
 
 
 def listening(host: str, port: int) -> socket.socket:

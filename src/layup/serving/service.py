@@ -62,8 +62,8 @@ class Service:
         self.teaching.close()
 
 
-def service_of(request: Request) -> Service:
-    """The service that a request asks."""
+async def service_of(request: Request) -> Service:
+    """The service that a request asks. Not a plain function: the framework would start a thread for it."""
     service: Service = request.app.state.service
     return service
 
