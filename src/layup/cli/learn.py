@@ -124,7 +124,7 @@ def learn(
     if (shard is not None or cluster is not None) and (again or relabel or strict or per_class):
         raise InputError("With --shard and --ray, leave out --again, --relabel, --strict and --per-class.")
     reading: dict[str, Any] = {"cache": not no_cache, "workers": workers}
-    loading = {"weights": weights, "allow_backbone": allow_backbone}
+    loading: dict[str, Any] = {"weights": weights, "allow_backbone": allow_backbone}
     if shard is not None:
         learn_shard(*shard, allow_addresses, **loading, **reading)
         return
