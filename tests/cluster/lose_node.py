@@ -5,20 +5,31 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
+from collections.abc import Callable
+from pathlib import Path
 
 import ray
 from ray.cluster_utils import Cluster as Nodes
 
 from layup.cluster import Cluster, in_order
 
-TASKS = 8
+TASKS = 40
 
 
-def slow(number: int) -> bytes:
-    """Too large to travel with the news that it is done: it waits on its node."""
-    time.sleep(0.2)
-    return bytes([number]) * 10**6
+def ready(folder: str) -> Callable[[int], bytes]:
+    """Tasks that begin when there are workers on both nodes."""
+    Path(folder, ray.get_runtime_context().get_node_id()).touch()
+
+    def slow(number: int) -> bytes:
+        """Too large to travel with the news that it is done: it waits on its node."""
+        while len(list(Path(folder).iterdir())) < 2:
+            time.sleep(0.05)
+        time.sleep(0.2)
+        return bytes([number]) * 10**6
+
+    return slow
 
 
 def main() -> None:
@@ -38,7 +49,7 @@ def main() -> None:
         return ready, others
 
     ray.wait = wait
-    with Cluster(nodes.address).pool(lambda: slow) as pool:
+    with tempfile.TemporaryDirectory() as folder, Cluster(nodes.address).pool(ready, folder) as pool:
         assert pool.size == 3
         found = [*in_order(pool.run(range(TASKS)))]
     nodes.shutdown()

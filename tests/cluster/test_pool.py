@@ -1,4 +1,4 @@
-"""A pool gives each task its result, whatever happens to workers, their memory, or what they send."""
+"""A pool gives each task its result, whatever happens to workers and their memory."""
 
 from __future__ import annotations
 
@@ -114,27 +114,6 @@ def test_workers_stand_where_the_process_stands_that_they_work_for(local, tmp_pa
     monkeypatch.chdir(tmp_path)
     with Cluster().pool(lambda: lambda task: str(Path.cwd())) as pool:
         assert [*pool.run(["where"])] == [(0, str(tmp_path))]
-
-
-@pytest.mark.slow
-def test_a_result_that_is_lost_is_made_again(local, tmp_path, monkeypatch):
-    """Large results wait in Ray's store: the first two are deleted there before they are read."""
-    lost = []
-
-    def wait(references, **options):
-        ready, others = ray_wait(references, **options)
-        if len(lost) < 2 and (number := pool._busy[ready[0]][1]) is not None:
-            worker = ray._private.worker.global_worker
-            worker.core_worker.free_objects(ready, False)
-            lost.append(number)
-        return ready, others
-
-    ray_wait = ray.wait
-    with Cluster().pool(lambda: lambda number: bytes([number]) * 10**6) as pool:
-        monkeypatch.setattr(ray, "wait", wait)
-        found = [*in_order(pool.run(range(5)))]
-    assert len(lost) == 2
-    assert found == [bytes([number]) * 10**6 for number in range(5)]
 
 
 @pytest.mark.slow
