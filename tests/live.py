@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -42,3 +43,11 @@ def opened(path: Path | None, **options: Any) -> LiveModel:
 def reloaded(path: Path) -> ImageModel:
     """The model in a file and its journal."""
     return load(path, backbone=small_network())
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    """Until it holds what other threads are about to do."""
+    deadline = time.monotonic() + 20
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)

@@ -146,7 +146,7 @@ def test_layup_itself_loads_nothing():
 
 def test_packages_load_nothing_before_it_is_used():
     names = ("tables", "algebra", "images", "backbones", "features", "tuning", "model")
-    names += ("benchmark", "performance", "reproduction")
+    names += ("benchmark", "performance", "reproduction", "serving")
     packages = {f"layup.{name}" for name in names}
     assert {name for name in loaded_by(*sorted(packages)) if name.startswith("layup.")} == packages
 

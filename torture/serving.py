@@ -141,8 +141,9 @@ def _forked(work: Callable[[int], None]) -> tuple[int, int]:
 
 
 def _taught(path: Path, first: int, seconds: float | None) -> tuple[int, bool]:
-    """Let a server be taught, and kill it so long after it has begun; how many lessons are confirmed, and
-    whether it came to its end.
+    """Let a server be taught, and kill it so long after it has begun.
+
+    Returns how many lessons it has confirmed, and whether it came to its end.
     """
     child, telling = _forked(partial(_teach, path, first))
     with os.fdopen(telling, "rb", buffering=0) as pipe:
@@ -173,7 +174,8 @@ def attempt(_: int, chance: Random, folder: Path) -> None:
     for kill in range(KILLS + 1):
         seconds = chance.uniform(0, LONGEST) * chance.random() if kill < KILLS else None
         with about(f"taught from lesson {confirmed} on, and killed after {seconds} s"):
-            confirmed, ended = _taught(path, max(confirmed - 1, 0), seconds)
+            told, ended = _taught(path, max(confirmed - 1, 0), seconds)
+            confirmed = max(confirmed, told)
             _require_kept(path, confirmed)
     require(ended and confirmed == len(DEEDS), "the lessons could not be finished", confirmed)
 

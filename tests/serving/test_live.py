@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import shutil
 import threading
-import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
@@ -13,11 +11,19 @@ from random import Random
 import numpy as np
 import pytest
 
-from layup import FeatureCache
-from layup.errors import BusyError, InputError, LayupError, ReadOnlyError, StorageError, UnknownNameError
-from layup.model import beside, read_journal
+from layup import FeatureCache, storage
+from layup.errors import (
+    BusyError,
+    InputError,
+    LayupError,
+    NotEnoughMemoryError,
+    ReadOnlyError,
+    StorageError,
+    UnknownNameError,
+)
+from layup.model import Journal, KnownPhotos, Record, beside, read_journal
 from layup.serving import Limits, LiveModel
-from live import new_model, opened, photo, photos, reloaded
+from live import new_model, opened, photo, photos, reloaded, wait_until
 
 CATS, DOGS = photos(range(4)), photos(range(4, 8))
 
@@ -151,13 +157,6 @@ def test_what_was_forgotten_is_soon_in_no_file(tmp_path: Path, own_cache: Path) 
         assert filed.records == ()
 
 
-def wait_until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 def test_the_accuracy_to_expect_is_found_in_the_background_and_kept(tmp_path: Path) -> None:
     with taught(tmp_path / "m.layup") as live:
         wait_until(lambda: live.log()[-1].expected is not None)
@@ -242,6 +241,54 @@ def test_an_error_in_the_thread_is_told_and_nothing_confirmed_is_lost(
     assert reloaded(path).counts_ == {"cat": 4, "dog": 4}
 
 
+def test_a_model_that_cannot_be_solved_ends_the_server_and_is_still_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "m.layup"
+    live = taught(path)
+
+    def too_large(*_: object) -> None:
+        raise NotEnoughMemoryError("It needs more memory than there is")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("layup.serving.writer.Snapshot.of", too_large)
+        with pytest.raises(NotEnoughMemoryError):
+            live.teach(photos([30]), ["eel"])
+    wait_until(lambda: live.facts().failed is not None)
+    live.close()
+    assert reloaded(path).counts_ == {"cat": 4, "dog": 4, "eel": 1}
+    with opened(path) as live:
+        assert live.teach(photos([31]), ["eel"]).version == 4
+
+
+def test_a_model_that_cannot_be_written_whole_stays_in_its_journal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "m.layup"
+    flush = storage.flush_folder
+
+    def refused(folder: Path) -> None:
+        flush(folder)
+        if any(each.name == "m.layup.journal" for each in folder.iterdir()):
+            raise OSError(5, "Input/output error")
+
+    with taught(path) as live:
+        with monkeypatch.context() as patch:
+            patch.setattr(storage, "flush_folder", refused)  # only now, when the new journal is in its place
+            live.forget(photos([0]))
+            wait_until(lambda: live.facts().waiting == 0)
+            live.teach(photos([30]), ["eel"])
+        live.teach(photos([31]), ["eel"])
+        assert reloaded(path).counts_ == {"cat": 3, "dog": 4, "eel": 2}
+    assert reloaded(path).counts_ == {"cat": 3, "dog": 4, "eel": 2}
+
+
+def test_a_misspelt_name_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="There is no model"):
+        LiveModel.open(tmp_path / "m.layup")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_too_many_callers_are_told_to_come_again(tmp_path: Path) -> None:
     with opened(tmp_path / "m.layup", limits=Limits(callers=0)) as live:
         with pytest.raises(BusyError, match="waiting already") as told:
@@ -252,6 +299,44 @@ def test_too_many_callers_are_told_to_come_again(tmp_path: Path) -> None:
         pytest.raises(BusyError, match="lessons are waiting"),
     ):
         live.teach(CATS, ["cat"] * 4)
+
+
+def test_lessons_that_wait_are_kept_together_and_predictions_wait_for_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept, may = list[int](), threading.Event()
+    append = Journal.append
+
+    def slowly(journal: Journal, records: list[Record], known: KnownPhotos) -> None:
+        kept.append(len(records))
+        assert may.wait(20)
+        append(journal, records, known)
+
+    with taught(tmp_path / "m.layup") as live, ThreadPoolExecutor(9) as pool:
+        monkeypatch.setattr(Journal, "append", slowly)
+        first = pool.submit(live.teach, photos([20]), ["eel"])
+        wait_until(lambda: kept == [1])
+        others = [pool.submit(live.teach, photos([number]), ["fox"]) for number in range(21, 29)]
+        wait_until(lambda: live.facts().waiting == 8)
+        assert live.predict(CATS).version == 2
+        may.set()
+        assert first.result().version == 3
+        assert sorted(each.result().version for each in others) == list(range(4, 12))
+        assert kept == [1, 8]
+
+
+def test_explanations_and_suggestions_are_those_of_a_model_alone(tmp_path: Path) -> None:
+    with taught(tmp_path / "m.layup") as live:
+        live.save_to(tmp_path / "copy.layup")
+        alone, new = reloaded(tmp_path / "copy.layup"), photos(range(20, 40))
+        assert live.suggest(new, 3) == alone.suggest(new, 3)
+        for heat in (True, False):
+            assert live.explain(new[0], heat).to_dict() == alone.explain(new[0], heat=heat).to_dict()
+
+
+def test_a_model_that_is_yet_to_tune_its_network_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="Let it learn that batch first"):
+        opened(tmp_path / "m.layup", new=lambda: new_model(adapter="ssf"))
 
 
 def test_a_follower_sees_what_is_taught_and_changes_nothing(tmp_path: Path) -> None:

@@ -657,6 +657,7 @@ def test_killed_servers_find_a_journal_that_keeps_nothing(
     assert failure.kind == "the model is not what was confirmed"
 
 
+@pytest.mark.slow
 def test_killed_servers_find_a_lesson_that_is_done_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

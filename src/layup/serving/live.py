@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from layup import memory
 from layup.algebra import Expected
 from layup.errors import InputError
 from layup.features import NoCache, Reading
@@ -193,6 +195,8 @@ class LiveModel:
         self, images: Sequence[bytes], labels: Sequence[str], *, relabel: bool = False, key: str | None = None
     ) -> Outcome:
         """Learn photos. With `relabel`, photos that are known as another class are moved."""
+        model = self._asked(self._keeper.snapshot)
+        memory.require(model.forecast(len(images), len({*model.classes_, *labels})), "This lesson")
         given = self._given(images)
         return self._keeper.ask(lambda knowledge: taught(knowledge, given, labels, relabel=relabel), key)
 
@@ -271,11 +275,16 @@ class LiveModel:
         return self._keeper.failed
 
     def _judge_changes(self) -> None:
-        """Tell how good the model is after each change; of many that come together, after the last."""
+        """Tell how good the model is after each change; of many that come together, after the last.
+
+        It rests as long as it has worked, so that others have half of the time at least.
+        """
         while self._keeper.published.wait() and not self._ending.is_set():
             self._keeper.published.clear()
+            began = time.monotonic()
             snapshot = self._keeper.snapshot
             try:
                 self._keeper.judged(snapshot.version, self._judged(snapshot))
             except Exception:
                 logger.exception("The accuracy to expect could not be estimated.")
+            self._ending.wait(time.monotonic() - began)

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+import numpy as np
 from torch import Tensor
 
 from layup.errors import BusyError, LayupError
@@ -110,10 +111,9 @@ class NetworkThread:
         while (jobs := self._next()) is not None:
             try:
                 _do(jobs)
-            except BaseException as error:  # those who wait are told; the next may succeed
-                for job in jobs:
-                    if not job.done.done():
-                        job.done.set_exception(error)
+            except Exception:
+                for job in jobs:  # each alone: most of them may have nothing to do with it
+                    _do_alone(job)
 
     def _next(self) -> list[_Job] | None:
         """The first job, and what can be read in the same pass; None in the end."""
@@ -152,11 +152,17 @@ def _do(jobs: Sequence[_Job]) -> None:
         first.done.set_result(first.work())
         return
     found = first.source.extract([image for job in jobs for image in job.images])
-    start = 0
-    for job in jobs:
-        end = start + len(job.images)
-        job.done.set_result(_part(found, start, end))
-        start = end
+    ends = np.cumsum([len(job.images) for job in jobs]).tolist()
+    parts = [_part(found, start, end) for start, end in zip([0, *ends], ends, strict=False)]
+    for job, part in zip(jobs, parts, strict=True):
+        job.done.set_result(part)
+
+
+def _do_alone(job: _Job) -> None:
+    try:
+        _do([job])
+    except Exception as error:
+        job.done.set_exception(error)
 
 
 def _part(found: Extraction, start: int, end: int) -> Extraction:
