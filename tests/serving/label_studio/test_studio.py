@@ -79,7 +79,7 @@ def test_a_damaged_photo_inside_a_task_is_told(reference: str) -> None:
     "reference", ["/data/upload/\n1.png", "/data/upload/é\ud800.png", "/data/upload/1.png"]
 )
 def test_where_nothing_answers_it_is_told_what_to_check(reference: str) -> None:
-    with pytest.raises(InputError, match="does not give|is not of"):
+    with pytest.raises(InputError, match=r"does not give|is not of"):
         Studio(HERE).photo(reference)
 
 

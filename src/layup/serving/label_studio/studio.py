@@ -29,8 +29,8 @@ PIECE = 2**16
 PHOTOS = ("/data/upload/", "/data/local-files/")
 """Where Label Studio gives out photos."""
 ELSEWHERE = (
-    "The photo is not of the Label Studio that this server was given. It must be a data: address, or a path below "
-    f"{' or '.join(PHOTOS)} there."
+    "The photo is not of the Label Studio that this server was given. It must be a data: address, or a path "
+    f"below {' or '.join(PHOTOS)} there."
 )
 """Why a photo is not fetched. Its name, which may tell who is on it, would go to the log with this."""
 SECONDS_OF_ACCESS = 240.0
