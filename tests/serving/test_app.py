@@ -251,7 +251,7 @@ def test_what_it_counts_can_be_read(taught):
     text = taught.get("/metrics").text
     assert 'layup_requests_total{method="POST",path="/predict",status="200"} 1\n' in text
     assert 'layup_requests_total{method="GET",path="other",status="404"} 1\n' in text
-    assert 'layup_photos_total{path="/predict"} 2\n' in text
+    assert 'layup_request_photos_sum{path="/predict"} 2\n' in text
     assert 'layup_request_seconds_count{path="/teach"} 1\n' in text
     assert "layup_classes 2\n" in text
     assert "layup_ready 1\n" in text
@@ -287,7 +287,7 @@ def test_the_demo_has_pictures():
         (BusyError("Too much waits already. Come again.", retry_after=2.5), 503, "busy"),
         (NotEnoughMemoryError("This would not fit into memory."), 503, "not-enough-memory"),
         (ReadOnlyError("This copy only follows another model."), 403, "read-only"),
-        (StorageError("Cannot write '/home/somebody/m.layup'."), 500, "unforeseen"),
+        (StorageError("Cannot write '/home/somebody/m.layup'."), 500, "storage"),
         (ZeroDivisionError("in /usr/lib/python"), 500, "unforeseen"),
     ],
 )
