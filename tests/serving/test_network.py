@@ -34,9 +34,11 @@ class Held:
         self.source = source
         self.layers, self.cache, self.steps = source.layers, source.cache, source.steps
         self.may = threading.Event()
+        self.begun = threading.Event()
         self.sizes: list[int] = []
 
     def extract(self, images: Sequence[ImageSource], title: str = "") -> Extraction:
+        self.begun.set()
         self.may.wait(20)
         self.sizes.append(len(images))
         if b"fatal" in images:
@@ -79,6 +81,34 @@ def test_callers_share_a_pass_and_each_gets_its_own(
     assert sum(held.sizes) == 30
     assert len(held.sizes) < 10
     assert max(held.sizes) <= 16
+
+
+def test_a_pass_waits_for_those_who_were_just_answered(
+    held: Held, network: NetworkThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("layup.serving.network.RETURN", 1e6)
+    source = SharedSource(held, network)
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(source.extract, IMAGES[:3])
+        held.begun.wait(20)
+        second = pool.submit(source.extract, IMAGES[3:5])
+        wait_until(lambda: network.waiting == 2)
+        held.may.set()
+        first.result(20)
+        assert not second.done()
+        pool.submit(source.extract, IMAGES[:3]).result(20)
+        second.result(20)
+    assert held.sizes == [3, 5]
+
+
+def test_who_is_alone_waits_for_nobody(
+    held: Held, network: NetworkThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("layup.serving.network.RETURN", 1e6)
+    held.may.set()
+    for _ in range(3):
+        SharedSource(held, network).extract(IMAGES[:3])
+    assert held.sizes == [3, 3, 3]
 
 
 def test_an_error_fails_only_those_whose_photos_it_is_about(held: Held, network: NetworkThread) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -20,6 +20,13 @@ from layup.images import ImageSource
 from layup.serving.waiting import awaited
 
 T = TypeVar("T")
+
+
+RETURN = 0.15
+"""The share of its time that a pass with room waits for those of the one before it, who often ask again.
+
+Otherwise two groups of clients would take turns for ever, each in passes of half the size and the same cost.
+"""
 
 
 @dataclass
@@ -52,6 +59,8 @@ class NetworkThread:
         self._jobs: deque[_Job] = deque()
         self._changed = threading.Condition()
         self._callers = 0
+        self._answered = 0  # images of the last pass
+        self._back = 0.0  # when those who asked for it would be back
         self._open = True
         self._thread = threading.Thread(target=self._run, name="layup network", daemon=True)
         self._thread.start()
@@ -109,27 +118,33 @@ class NetworkThread:
 
     def _run(self) -> None:
         while (jobs := self._next()) is not None:
+            began = time.monotonic()
             try:
                 _do(jobs)
             except Exception:
                 for job in jobs:  # each alone: most of them may have nothing to do with it
                     _do_alone(job)
+            ended = time.monotonic()
+            self._answered, self._back = _images(jobs), ended + RETURN * (ended - began)
 
     def _next(self) -> list[_Job] | None:
         """The first job, and what can be read in the same pass; None in the end."""
         with self._changed:
+            usual = _images(self._jobs) + self._answered
             self._changed.wait_for(lambda: self._jobs or not self._open)
             if not self._jobs:
                 return None
-            until = time.monotonic() + self.gather
-            while self._could_grow() and (left := until - time.monotonic()) > 0:
+            soon = time.monotonic() + self.gather
+            while (left := self._grows_until(soon, usual) - time.monotonic()) > 0:
                 self._changed.wait(left)
             return self._taken()
 
-    def _could_grow(self) -> bool:
-        """Whether a pass has room, and somebody is about to ask for more."""
-        size = sum(len(job.images) for job in self._jobs)
-        return self._open and size < self.together and len(self._jobs) < self._callers
+    def _grows_until(self, soon: float, usual: int) -> float:
+        """Until when a pass may grow: it has room, and somebody is about to ask, or was just answered."""
+        images = _images(self._jobs)
+        if not self._open or images >= self.together:
+            return 0.0
+        return max(soon if len(self._jobs) < self._callers else 0.0, self._back if images < usual else 0.0)
 
     def _taken(self) -> list[_Job]:
         jobs = [self._jobs.popleft()]
@@ -141,6 +156,10 @@ class NetworkThread:
         ):
             jobs.append(self._jobs.popleft())
         return [job for job in jobs if job.done.set_running_or_notify_cancel()]
+
+
+def _images(jobs: Iterable[_Job]) -> int:
+    return sum(len(job.images) for job in jobs)
 
 
 def _do(jobs: Sequence[_Job]) -> None:
