@@ -126,7 +126,7 @@ def learn(
     reading: dict[str, Any] = {"cache": not no_cache, "workers": workers}
     loading: dict[str, Any] = {"weights": weights, "allow_backbone": allow_backbone}
     if shard is not None:
-        learn_shard(*shard, allow_addresses, **loading, **reading)
+        learn_shard(*shard, allow_addresses, loading | reading)
         return
     if photos is None or to is None:
         raise InputError("Give the folder of photos, and with --to the model: layup learn PHOTOS --to MODEL.")

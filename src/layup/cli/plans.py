@@ -24,7 +24,7 @@ SIZE = 1000
 """Photos per slice, where Ray takes them one after another."""
 
 
-def learn_shard(folder: Path, number: int, allow_addresses: bool, **loading: Any) -> None:
+def learn_shard(folder: Path, number: int, allow_addresses: bool, loading: dict[str, Any]) -> None:
     """Compute a slice of a plan; `loading` are options of `layup.load`."""
     from layup.sharding import Plan, Shard, work
 
