@@ -52,12 +52,12 @@ def test_photos_come_by_path_by_address_or_inside_the_task(small: SmallStudio) -
     ],
 )
 def test_nothing_else_is_fetched(reference: str) -> None:
-    with pytest.raises(InputError, match="is no photo of the Label Studio"):
+    with pytest.raises(InputError, match="not of the Label Studio"):
         Studio(HERE, KEY).photo(reference)
 
 
 def test_without_an_address_nothing_is_fetched() -> None:
-    with pytest.raises(InputError, match="is no photo of the Label Studio"):
+    with pytest.raises(InputError, match="not of the Label Studio"):
         Studio().photo("/data/upload/1.png")
 
 
@@ -79,7 +79,7 @@ def test_a_damaged_photo_inside_a_task_is_told(reference: str) -> None:
     "reference", ["/data/upload/\n1.png", "/data/upload/é\ud800.png", "/data/upload/1.png"]
 )
 def test_where_nothing_answers_it_is_told_what_to_check(reference: str) -> None:
-    with pytest.raises(InputError, match=r"does not give|is no photo"):
+    with pytest.raises(InputError, match=r"does not give|is not of"):
         Studio(HERE).photo(reference)
 
 

@@ -28,6 +28,11 @@ MOST_BYTES = 50 * 2**20
 PIECE = 2**16
 PHOTOS = ("/data/upload/", "/data/local-files/")
 """Where Label Studio gives out photos."""
+ELSEWHERE = (
+    "The photo is not of the Label Studio that this server was given. It must be a data: address, or a path "
+    f"below {' or '.join(PHOTOS)} there."
+)
+"""Why a photo is not fetched. Its name, which may tell who is on it, would go to the log with this."""
 SECONDS_OF_ACCESS = 240.0
 """How long an access token is used; Label Studio lets it live for five minutes."""
 
@@ -43,8 +48,8 @@ class Studio:
     b'GIF89a'
     >>> Studio("http://localhost:8080").photo("s3://a/1.jpg")
     Traceback (most recent call last):
-    layup.errors.InputError: 's3://a/1.jpg' is no photo of the Label Studio that this server was given. It \
-must be a data: address, or a path below /data/upload/ or /data/local-files/ there.
+    layup.errors.InputError: The photo is not of the Label Studio that this server was given. It must be a \
+data: address, or a path below /data/upload/ or /data/local-files/ there.
     """
 
     def __init__(self, address: str = "", key: str | None = None) -> None:
@@ -75,7 +80,7 @@ must be a data: address, or a path below /data/upload/ or /data/local-files/ the
             )
         if reference[:5].lower() == "data:":
             return _inside(reference)
-        return self._fetch(self._path_of(reference), f"the photo {_shown(reference)}")
+        return self._fetch(self._path_of(reference), "a photo")
 
     def task(self, number: int) -> Mapping[str, Any]:
         """One task, with its data and annotations."""
@@ -96,12 +101,12 @@ must be a data: address, or a path below /data/upload/ or /data/local-files/ the
         try:
             parts = urlsplit(reference)
         except ValueError:
-            raise _refused(reference) from None
+            raise InputError(ELSEWHERE) from None
         there = (parts.scheme, parts.netloc) in (("", ""), (self._parts.scheme, self._parts.netloc))
         path = parts.path.removeprefix(self._parts.path)
         plain = unquote(path)
         if not (self.address and there and plain.startswith(PHOTOS)) or ".." in plain.split("/"):
-            raise _refused(reference)
+            raise InputError(ELSEWHERE)
         return f"{path}?{parts.query}" if parts.query else path
 
     def _mapping(self, path: str) -> Mapping[str, Any]:
@@ -187,7 +192,7 @@ def _inside(reference: str) -> bytes:
     except (binascii.Error, ValueError):
         comma = ""
     if not comma:
-        raise InputError(f"The photo {_shown(reference)} inside a task cannot be decoded. Import it again.")
+        raise InputError("The photo inside the task cannot be decoded. Import it again.")
     return contents
 
 
@@ -206,14 +211,3 @@ def _bounded(answer: Any, what: str) -> bytes:
 
 def _too_large(what: str) -> InputError:
     return InputError(f"Label Studio sends more than {MOST_BYTES:,} bytes for {what}. Use smaller photos.")
-
-
-def _refused(reference: str) -> InputError:
-    return InputError(
-        f"{_shown(reference)} is no photo of the Label Studio that this server was given. It must be a "
-        f"data: address, or a path below {' or '.join(PHOTOS)} there."
-    )
-
-
-def _shown(reference: str) -> str:
-    return repr(reference if len(reference) <= 100 else f"{reference[:100]}…")
