@@ -397,6 +397,21 @@ def test_a_bad_file_fails_alone_and_is_named(visit: Visits) -> None:
 
 
 @pytest.mark.slow
+def test_many_classes_are_found_by_their_names(visit: Visits) -> None:
+    with visit() as page:
+        page.open()
+        page.teach("red", photos("red", 2))
+        assert not page.tab.get_by_label("Find a class").is_visible()
+        for number in range(11):
+            page.teach(f"blue {number}", photos("blue", 1, number))
+            page.card(f"blue {number}").wait_for()
+        page.tab.get_by_label("Find a class").fill("RE")
+        page.counts(red=2)
+        page.tab.get_by_label("Find a class").fill("")
+        sync_api.expect(page.tab.locator(".card")).to_have_count(12)
+
+
+@pytest.mark.slow
 def test_what_the_browser_cannot_show_is_taught_all_the_same(visit: Visits) -> None:
     with visit() as page:
         page.open()
