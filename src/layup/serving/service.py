@@ -17,12 +17,16 @@ from layup.serving.live import LiveModel
 from layup.serving.metrics import Metrics
 from layup.serving.uploads import Take
 
+WATCHING = 2
+"""Threads for those who watch the server."""
+
 
 @dataclass(frozen=True)
 class Service:
     """One live model, and what its server allows: `with Service.of(…) as service:`.
 
     asking, teaching: where requests that only read, and those that change the model, are answered.
+    watching: where those are that tell whether the server is well, also when all else waits.
     teacher: follows the annotations of a Label Studio, if there is one.
     """
 
@@ -33,6 +37,7 @@ class Service:
     demo: DemoPhotos | None
     asking: Lane
     teaching: Lane
+    watching: Lane
     room: Room
     rate: Rate
     teacher: Teacher | None = None
@@ -50,16 +55,17 @@ class Service:
     ) -> Service:
         """All of it from what is wanted."""
         asking, teaching = (Lane(name, limits.threads, limits.waiting) for name in ("asking", "teaching"))
+        watching = Lane("watching", WATCHING, limits.waiting)
         room, rate = Room(limits.held), Rate(limits.rate, limits.burst)
-        return cls(live, hosts, tokens, limits, demo, asking, teaching, room, rate, teacher)
+        return cls(live, hosts, tokens, limits, demo, asking, teaching, watching, room, rate, teacher)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         """Finish what was accepted."""
-        self.asking.close()
-        self.teaching.close()
+        for lane in (self.asking, self.teaching, self.watching):
+            lane.close()
 
 
 async def service_of(request: Request) -> Service:
