@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import select
 import signal
 import time
 from collections.abc import Callable, Sequence
@@ -12,6 +11,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from random import Random
+from typing import Self
 
 import torch
 from PIL import Image
@@ -22,7 +22,8 @@ from torture import samples
 from torture.promise import Promise, Tries, about, require
 
 LONGEST = 0.4
-"""Seconds after which, at the latest, the process is killed."""
+MOST = 16
+"""Seconds and things told after which, at the latest, the process is killed."""
 KILLS = 3
 """In each try."""
 PHOTOS = 24
@@ -37,6 +38,24 @@ class Deed:
 
     ask: Ask
     do: Do
+
+
+@dataclass(frozen=True)
+class Moment:
+    """When a server is killed: so long after it has told so often that something is done.
+
+    It first tells that it has begun, and then of each lesson.
+    """
+
+    told: int
+    seconds: float
+
+    @classmethod
+    def drawn(cls, chance: Random) -> Self:
+        """Any; in one case of ten while it begins."""
+        if chance.random() < 0.1:
+            return cls(0, chance.uniform(0, LONGEST))
+        return cls(chance.randint(1, MOST), chance.uniform(0, LONGEST) * chance.random() ** 3)
 
 
 @cache
@@ -140,18 +159,20 @@ def _forked(work: Callable[[int], None]) -> tuple[int, int]:
         os._exit(code)
 
 
-def _taught(path: Path, first: int, seconds: float | None) -> tuple[int, bool]:
-    """Let a server be taught, and kill it so long after it has begun.
+def _taught(path: Path, first: int, moment: Moment | None) -> tuple[int, bool]:
+    """Let a server be taught, and kill it at some moment.
 
     Returns how many lessons it has confirmed, and whether it came to its end.
     """
     child, telling = _forked(partial(_teach, path, first))
     with os.fdopen(telling, "rb", buffering=0) as pipe:
-        if seconds is not None:
-            select.select([pipe], [], [], 20.0)
-            time.sleep(seconds)
+        said = b""
+        if moment is not None:
+            while len(said) < moment.told and (more := pipe.read(1)):
+                said += more
+            time.sleep(moment.seconds)
             os.kill(child, signal.SIGKILL)
-        said = b"".join(iter(lambda: pipe.read(1000), b""))
+        said += b"".join(iter(lambda: pipe.read(1000), b""))
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     require(code in (0, -signal.SIGKILL), "the server failed by itself", code)
     return max(said, default=first), code == 0
@@ -172,9 +193,9 @@ def attempt(_: int, chance: Random, folder: Path) -> None:
     os.environ["LAYUP_CACHE"], os.environ["LAYUP_KEYS"] = str(folder / "cache"), str(folder / "keys")
     path, confirmed = folder / "m.layup", 0
     for kill in range(KILLS + 1):
-        seconds = chance.uniform(0, LONGEST) * chance.random() if kill < KILLS else None
-        with about(f"taught from lesson {confirmed} on, and killed after {seconds} s"):
-            told, ended = _taught(path, max(confirmed - 1, 0), seconds)
+        moment = Moment.drawn(chance) if kill < KILLS else None
+        with about(f"taught from lesson {confirmed} on, and killed at {moment}"):
+            told, ended = _taught(path, max(confirmed - 1, 0), moment)
             confirmed = max(confirmed, told)
             _require_kept(path, confirmed)
     require(ended and confirmed == len(DEEDS), "the lessons could not be finished", confirmed)

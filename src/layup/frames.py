@@ -114,8 +114,9 @@ class Appender:
         self.end += BEFORE + len(body)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Let go of the file: nothing more can be added."""
         os.close(self._file)
+        self._file = -1  # its number may soon be that of another file
 
 
 def _front(body: bytes) -> bytes:

@@ -11,8 +11,16 @@ from random import Random
 import numpy as np
 import pytest
 
-from layup import FeatureCache
-from layup.errors import BusyError, InputError, LayupError, ReadOnlyError, StorageError, UnknownNameError
+from layup import FeatureCache, storage
+from layup.errors import (
+    BusyError,
+    InputError,
+    LayupError,
+    NotEnoughMemoryError,
+    ReadOnlyError,
+    StorageError,
+    UnknownNameError,
+)
 from layup.model import Journal, KnownPhotos, Record, beside, read_journal
 from layup.serving import Limits, LiveModel
 from live import new_model, opened, photo, photos, reloaded, wait_until
@@ -250,6 +258,54 @@ def test_an_error_in_the_thread_is_told_and_nothing_confirmed_is_lost(
     assert live.predict(CATS).version == 2
     live.close()
     assert reloaded(path).counts_ == {"cat": 4, "dog": 4}
+
+
+def test_a_model_that_cannot_be_solved_ends_the_server_and_is_still_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "m.layup"
+    live = taught(path)
+
+    def too_large(*_: object) -> None:
+        raise NotEnoughMemoryError("It needs more memory than there is")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("layup.serving.writer.Snapshot.of", too_large)
+        with pytest.raises(NotEnoughMemoryError):
+            live.teach(photos([30]), ["eel"])
+    wait_until(lambda: live.facts().failed is not None)
+    live.close()
+    assert reloaded(path).counts_ == {"cat": 4, "dog": 4, "eel": 1}
+    with opened(path) as live:
+        assert live.teach(photos([31]), ["eel"]).version == 4
+
+
+def test_a_model_that_cannot_be_written_whole_stays_in_its_journal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "m.layup"
+    flush = storage.flush_folder
+
+    def refused(folder: Path) -> None:
+        flush(folder)
+        if any(each.name == "m.layup.journal" for each in folder.iterdir()):
+            raise OSError(5, "Input/output error")
+
+    with taught(path) as live:
+        with monkeypatch.context() as patch:
+            patch.setattr(storage, "flush_folder", refused)  # only now, when the new journal is in its place
+            live.forget(photos([0]))
+            wait_until(lambda: live.facts().waiting == 0)
+            live.teach(photos([30]), ["eel"])
+        live.teach(photos([31]), ["eel"])
+        assert reloaded(path).counts_ == {"cat": 3, "dog": 4, "eel": 2}
+    assert reloaded(path).counts_ == {"cat": 3, "dog": 4, "eel": 2}
+
+
+def test_a_misspelt_name_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="There is no model"):
+        LiveModel.open(tmp_path / "m.layup")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_too_many_callers_are_told_to_come_again(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from layup.algebra.symmetric import Triangle
 from layup.errors import InputError
 from layup.images import open_image
 from layup.model import Journal
+from layup.serving import home
 from layup.tuning import adaptation, trainer
 from torture import (
     __main__,
@@ -643,8 +644,9 @@ def test_histories_of_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 # ---- servers
 
 
-def test_killed_servers(tmp_path: Path) -> None:
+def test_killed_servers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tries = serving.prepare(tmp_path)
+    monkeypatch.setattr(serving, "KILLS", 1)
     assert failures(tries, tmp_path, [0]) == []
 
 
@@ -662,8 +664,8 @@ def test_killed_servers_find_a_lesson_that_is_done_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tries = serving.prepare(tmp_path)
-    monkeypatch.setattr(serving.LiveModel, "undo", lambda self, key: self._keeper.ask(self._undone))
-    assert failures(tries, tmp_path, [0, 2, 3])
+    monkeypatch.setattr(home, "answers_of", lambda filed: ())  # as if keys were not kept
+    assert failures(tries, tmp_path, range(5))  # a kill after a lesson that may be done twice shows nothing
 
 
 # ---- bounds

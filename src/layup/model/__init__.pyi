@@ -23,6 +23,7 @@ from .file import ModelFile as ModelFile, read_model as read_model, replay as re
 from .glance import all_known as all_known
 from .image_model import ImageModel as ImageModel
 from .journal import (
+    MOST_ANSWERS as MOST_ANSWERS,
     Answered as Answered,
     Filed as Filed,
     Journal as Journal,
@@ -33,6 +34,7 @@ from .journal import (
     mark_of as mark_of,
     read_journal as read_journal,
     read_records as read_records,
+    recent_answers as recent_answers,
 )
 from .kind import require_model as require_model
 from .knowledge import Knowledge as Knowledge

@@ -101,7 +101,8 @@ class Follower:
             try:
                 self._look()
                 self.failed = None
-            except Exception as error:  # it may be gone with the next look
+            except Exception as error:  # it may be gone when all is read again
+                self._seen = None, None
                 if not isinstance(error, LayupError):
                     logger.exception("A change of the model could not be followed.")
                 self.failed = f"This copy no longer follows its model: {error}"
@@ -113,9 +114,9 @@ class Follower:
             return
         if self._is_longer(now):
             self._go_on()
+            self._seen = now
         else:
             self._take_anew()
-        self._seen = now
         self._publish(self.snapshot.estimate)
 
     def _is_longer(self, now: States) -> bool:

@@ -79,12 +79,12 @@ class Home:
 
     def open(self) -> ImageModel:
         """Take the lock, and read or make the model, which the file then holds whole."""
+        if self._new is None and not self.path.exists():  # before a lock is left beside a misspelt name
+            raise missing(self.path)
         storage.require_writable(self.path)
         self._held.enter_context(storage.locked(self.path, on_wait=self._on_wait))
-        if self.path.exists():
+        if self._new is None or self.path.exists():
             model = load(self.path, **self._loading)
-        elif self._new is None:
-            raise missing(self.path)
         else:
             model = self._new()
             model.save(self.path)
@@ -99,14 +99,16 @@ class Home:
     def is_full(self) -> bool:
         """Whether the journal is larger than the model."""
         assert self._journal is not None
-        return self._journal.size > max(self.path.stat().st_size, LEAST)
+        return self._journal.size > self._room
 
     def take_up(self, model: ImageModel) -> None:
         """Write the model whole, and begin the journal again."""
         assert self._journal is not None
-        model.save(self.path)
-        self._journal.close()
-        self._reopen()
+        try:
+            model.save(self.path)
+        finally:  # whatever has failed, the journal may be another file now
+            self._journal.close()
+            self._reopen()
 
     def close(self) -> None:
         """Let go of the file."""
@@ -129,6 +131,7 @@ class Home:
         filed = read_journal(self.path)
         assert filed is not None
         self._journal = Journal(self.path, filed)
+        self._room = max(self.path.stat().st_size, LEAST)
         self.last, self.answers = filed.last, answers_of(filed)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -275,11 +276,16 @@ class LiveModel:
         return self._keeper.failed
 
     def _judge_changes(self) -> None:
-        """Tell how good the model is after each change; of many that come together, after the last."""
+        """Tell how good the model is after each change; of many that come together, after the last.
+
+        It rests as long as it has worked, so that others have half of the time at least.
+        """
         while self._keeper.published.wait() and not self._ending.is_set():
             self._keeper.published.clear()
+            began = time.monotonic()
             snapshot = self._keeper.snapshot
             try:
                 self._keeper.judged(snapshot.version, self._judged(snapshot))
             except Exception:
                 logger.exception("The accuracy to expect could not be estimated.")
+            self._ending.wait(time.monotonic() - began)

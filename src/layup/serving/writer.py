@@ -12,8 +12,18 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from layup.errors import BusyError, LayupError
-from layup.model import Answered, Draft, Estimate, ImageModel, Knowledge, Outcome, Record
+from layup.errors import BusyError, LayupError, StorageError
+from layup.model import (
+    MOST_ANSWERS,
+    Answered,
+    Draft,
+    Estimate,
+    ImageModel,
+    Knowledge,
+    Outcome,
+    Record,
+    recent_answers,
+)
 from layup.serving.home import Home, Nowhere
 from layup.serving.snapshot import Snapshot
 from layup.serving.waiting import awaited
@@ -126,6 +136,8 @@ class Writer:
         while (requests := self._next()) is not None:
             if requests:
                 self._serve(requests)
+            if len(self._answers) > 2 * MOST_ANSWERS:
+                self._answers = {each.key: each for each in recent_answers([*self._answers.values()])}
             self._note_judged()
             if self._home.is_full() or (self._forgot and not self._requests):
                 self._take_up()
@@ -143,40 +155,48 @@ class Writer:
             return requests
 
     def _serve(self, requests: list[_Request]) -> None:
-        """Do all of them, or, if they cannot be kept, none."""
-        before = self._version, dict(self._answers)
+        """Do what waits, keep it, let everybody see it, and only then confirm it."""
         try:
             done = self._kept(requests)
             self._publish()
-            for request, outcome in done:
-                request.done.set_result(outcome)
         except BaseException as error:
-            self._version, self._answers = before
             for request in requests:
                 if not request.done.done():
                     request.done.set_exception(error)
-            if not isinstance(error, LayupError):
-                raise
+            raise
+        for request, outcome in done:
+            request.done.set_result(outcome)
 
     def _kept(self, requests: list[_Request]) -> list[tuple[_Request, Outcome]]:
-        """Do each; all that succeed are kept in one step."""
+        """Do each request, and keep all that succeed in one step; if that fails, none is done."""
+        before = self._version, dict(self._answers)
         done: list[tuple[_Request, Outcome]] = []
         records: list[Record] = []
         leaving: list[bytes] = []
-        with self._knowledge.changing():
-            for request in requests:
-                try:
-                    done.append((request, self._done(request, records, leaving)))
-                except Exception as error:  # of this one alone
-                    request.done.set_exception(error)
-            if records:
-                self._home.append(records, self._knowledge.photos)
-                self._unsaved = True
-        if leaving:
+        try:
+            with self._knowledge.changing():
+                for request in requests:
+                    try:
+                        done.append((request, self._done(request, records, leaving)))
+                    except Exception as error:  # of this one alone
+                        request.done.set_exception(error)
+                if records:
+                    self._home.append(records, self._knowledge.photos)
+        except StorageError as error:
+            self._version, self._answers = before
+            for request, _ in done:
+                request.done.set_exception(error)
+            return []
+        self._unsaved = self._unsaved or bool(records)
+        self._no_longer_cached(leaving)
+        return done
+
+    def _no_longer_cached(self, digests: list[bytes]) -> None:
+        """Delete the features of photos that were forgotten, once the file no longer needs them."""
+        if digests:
             self._forgot = True
             features = self.model.photo_features
-            features.delete(features.whole_digests(leaving), self._knowledge.photos)
-        return done
+            features.delete(features.whole_digests(digests), self._knowledge.photos)
 
     def _done(self, request: _Request, records: list[Record], leaving: list[bytes]) -> Outcome:
         if request.key in self._answers:
