@@ -14,7 +14,17 @@ from fastapi.testclient import TestClient
 from PIL import Image
 
 from layup import ImageModel, LayUP
-from layup.serving import Hosts, LiveModel, RequestLimits, Service, Tokens, address_of, create_app, listening
+from layup.serving import (
+    Hosts,
+    LiveModel,
+    RequestLimits,
+    Service,
+    Tokens,
+    address_of,
+    create_app,
+    following,
+    listening,
+)
 from layup.serving.server import server_of
 from models import picture, small_network
 
@@ -40,16 +50,22 @@ def files(*contents: bytes) -> list[tuple[str, tuple[str, bytes]]]:
 
 @contextlib.contextmanager
 def service(path: Path | None = None, **options: Any) -> Iterator[Service]:
-    """A service on a small model: its `limits`, `tokens`, `hosts`, `demo` and `follow` may be given."""
+    """A service on a small model: its `limits`, `tokens`, `hosts`, `demo` and `follow` may be given.
+
+    label_studio: address and key of a Label Studio that it works with.
+    """
     loading, follow = {"backbone": small_network()}, options.get("follow", False)
+    address, key = options.get("label_studio", (None, None))
     with (
         LiveModel.open(path, new=new_model, loading=loading, follow=follow) as live,
+        following(live, address, key, path) as teacher,
         Service.of(
             live,
             options.get("hosts", Hosts.of("127.0.0.1")),
             options.get("tokens", Tokens()),
             options.get("limits", RequestLimits(rate=1e6, burst=1_000_000)),
             options.get("demo"),
+            teacher,
         ) as found,
     ):
         yield found

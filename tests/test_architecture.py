@@ -115,6 +115,9 @@ def run_by(*arguments: str, cwd: Path) -> tuple[int, str, set[str]]:
         ("evaluate m.layup nowhere", "There is no folder 'nowhere'"),
         ("evaluate nothing.layup photos", "Cannot read 'nothing.layup'"),
         ("info m.layup --json", '"fingerprint"'),
+        ("serve m.layup --host 0.0.0.0", "needs a token"),
+        ("serve m.layup --demo", "is a model already"),
+        ("serve m.layup --k 3", "is a model already"),
     ],
 )
 def test_what_is_wrong_is_said_before_anything_slow_is_loaded(shelf, arguments, said):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -152,3 +154,20 @@ def test_tokens_may_come_from_the_environment(refused, monkeypatch):
     """Not everybody should see them in the list of processes."""
     monkeypatch.setenv("LAYUP_TOKEN", "two\nlines")
     refused("serve", says=["A token must have", "--token"])
+
+
+@pytest.mark.slow
+def test_it_works_with_a_label_studio_whose_annotations_are_noted_beside_the_model(tmp_path):
+    with serving("m.layup", *SMALL, "--label-studio", "http://127.0.0.1:1", cwd=tmp_path) as (_, url, _):
+        with urllib.request.urlopen(f"{url}/label-studio/health", timeout=30) as answer:
+            assert json.loads(answer.read())["status"] == "UP"
+        assert (tmp_path / "m.layup.label-studio").is_file()
+
+
+@pytest.mark.slow
+def test_an_address_of_no_label_studio_is_refused(tmp_path):
+    command = [sys.executable, "-m", "layup", "serve", *SMALL, "--label-studio", "localhost:8080"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1
+    assert "is not an address of a Label Studio" in done.stderr
+    assert "--label-studio" in done.stderr

@@ -106,9 +106,22 @@ def test_a_key_counts_once(asking):
     assert first["learned"] == {"a": 1}
     undone = asking.post("/undo", headers=headers)  # the same key for another verb is another one
     assert undone.json()["forgotten"] == {"a": 1}
+    other = asking.post("/teach", files=files(photo(1), photo(2)), data={"label": "b"}, headers=headers)
+    assert other.json()["learned"] == {"b": 2}  # so is another request
     for key in ("", "x" * 201, "schlüssel".encode()):
         refused = asking.post("/undo", headers={"Idempotency-Key": key})
         assert code(refused) == (422, "invalid")
+
+
+def test_a_key_counts_once_also_after_the_server_has_ended(tmp_path):
+    headers = {"Idempotency-Key": "~" * 200}
+    answers = []
+    for _ in range(2):
+        with client(tmp_path / "m.layup") as asking:
+            sent = asking.post("/teach", files=files(photo(0)), data={"label": "a"}, headers=headers)
+            answers.append(sent.json())
+    assert answers[0] == answers[1]
+    assert answers[0]["learned"] == {"a": 1}
 
 
 def test_photos_are_forgotten_by_their_files(taught):
@@ -238,7 +251,7 @@ def test_what_it_counts_can_be_read(taught):
     text = taught.get("/metrics").text
     assert 'layup_requests_total{method="POST",path="/predict",status="200"} 1\n' in text
     assert 'layup_requests_total{method="GET",path="other",status="404"} 1\n' in text
-    assert 'layup_photos_total{path="/predict"} 2\n' in text
+    assert 'layup_request_photos_sum{path="/predict"} 2\n' in text
     assert 'layup_request_seconds_count{path="/teach"} 1\n' in text
     assert "layup_classes 2\n" in text
     assert "layup_ready 1\n" in text
@@ -254,7 +267,8 @@ def test_what_there_is_not_is_refused_with_a_sentence(asking):
     assert code(asking.get("/nothing")) == (404, "not-found")
     assert code(asking.get("/page/../app.py")) == (404, "not-found")
     assert code(asking.get("/page/%2e%2e%2fapp.py")) == (404, "not-found")
-    assert code(asking.get("/demo")) == (404, "not-found")
+    assert code(asking.get("/demo/a.png")) == (404, "not-found")
+    assert asking.get("/demo").json() == {"photos": []}
     assert code(asking.get("/docs")) == (404, "not-found")
     assert code(asking.delete("/teach")) == (405, "method-not-allowed")
     assert code(asking.post("/predict?top=-1", files=files(photo(0)))) == (422, "invalid")
@@ -273,7 +287,7 @@ def test_the_demo_has_pictures():
         (BusyError("Too much waits already. Come again.", retry_after=2.5), 503, "busy"),
         (NotEnoughMemoryError("This would not fit into memory."), 503, "not-enough-memory"),
         (ReadOnlyError("This copy only follows another model."), 403, "read-only"),
-        (StorageError("Cannot write '/home/somebody/m.layup'."), 500, "unforeseen"),
+        (StorageError("Cannot write '/home/somebody/m.layup'."), 500, "storage"),
         (ZeroDivisionError("in /usr/lib/python"), 500, "unforeseen"),
     ],
 )

@@ -32,6 +32,8 @@ CHECKS = [
     unsupported_method,
 ]
 """Not that what fits the description is accepted: bytes may be no image, and a class may be unknown."""
+NOBODY = "http://127.0.0.1:1"
+"""Where no Label Studio answers."""
 REQUESTS = [
     *(
         ("POST", path)
@@ -39,13 +41,15 @@ REQUESTS = [
     ),
     *(("GET", path) for path in ("/classes", "/audit", "/model", "/model/info", "/log", "/metrics")),
     *(("GET", f"/v2/health/{word}") for word in ("live", "ready")),
+    *(("POST", f"/label-studio/{word}") for word in ("setup", "predict", "webhook")),
+    *(("GET", f"/label-studio/{word}") for word in ("health", "metrics")),
 ]
 
 
 @pytest.fixture(scope="module")
 def described() -> Iterator[Any]:
     """The description of a server that knows two classes."""
-    with client(hosts=Hosts.of("testserver")) as asking:
+    with client(hosts=Hosts.of("testserver"), label_studio=(NOBODY, "a key")) as asking:
         data = {"labels": ["cat", "dog"]}
         asking.post("/teach", files=files(photo(0), photo(1)), data=data).raise_for_status()
         yield schemathesis.openapi.from_asgi("/openapi.json", asking.app)

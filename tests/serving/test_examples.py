@@ -79,5 +79,5 @@ def test_every_path_of_the_page_is_described():
     with service() as found:
         paths = create_app(found).openapi()["paths"]
     table = PAGE[PAGE.index("| request |") : PAGE.index("Photos are sent as a form")]
-    shown = set(re.findall(r"(?<=[ `])/[\w/]+", table))
+    shown = set(re.findall(r"(?<=[ `])/[\w/-]+", table))
     assert shown == set(paths)

@@ -21,7 +21,7 @@ from PIL import Image
 
 from layup import load
 from layup.model import Heat
-from layup.serving import Tokens, create_app
+from layup.serving import RequestLimits, Tokens, create_app
 from servers import running, service
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="Playwright drives the browser: it is missing.")
@@ -37,12 +37,12 @@ PHONE = {"width": 360, "height": 740}
 NEW, ASK = "Add photos: the new class", "Choose photos: to ask about"
 
 
-def photo(colour: str, number: int = 0) -> dict[str, object]:
+def photo(colour: str, number: int = 0, kind: str = "png") -> dict[str, object]:
     """A file as the browser gets it: a colour with some noise, all different."""
     noise = np.random.default_rng(number).integers(-25, 25, (24, 24, 3))
     file = io.BytesIO()
-    Image.fromarray(np.clip(np.array(COLOURS[colour]) + noise, 0, 255).astype(np.uint8)).save(file, "PNG")
-    return {"name": f"{colour} {number}.png", "mimeType": "image/png", "buffer": file.getvalue()}
+    Image.fromarray(np.clip(np.array(COLOURS[colour]) + noise, 0, 255).astype(np.uint8)).save(file, kind)
+    return {"name": f"{colour} {number}.{kind}", "mimeType": f"image/{kind}", "buffer": file.getvalue()}
 
 
 def photos(colour: str, count: int, start: int = 0) -> list[dict[str, object]]:
@@ -371,6 +371,20 @@ def test_a_busy_server_is_asked_again_with_the_same_key(visit: Visits) -> None:
 
 
 @pytest.mark.slow
+def test_requests_that_are_too_large_are_halved(visit: Visits) -> None:
+    size = len(photo("red")["buffer"])  # type: ignore[arg-type]
+    with visit(limits=RequestLimits(body=6 * size, rate=1e6, burst=1000)) as page:
+        page.open()
+        page.teach("red", photos("red", 16))
+        page.counts(red=16)
+        large = {**photo("red", 50), "buffer": photo("red", 50)["buffer"] + bytes(9 * size)}  # type: ignore[operator]
+        page.teach("blue", [large, *photos("blue", 2)])
+        page.says("red 50.png")
+        page.counts(red=16, blue=2)
+        page.wrong = [each for each in page.wrong if "413" not in each]
+
+
+@pytest.mark.slow
 def test_a_bad_file_fails_alone_and_is_named(visit: Visits) -> None:
     with visit() as page:
         page.open()
@@ -380,6 +394,33 @@ def test_a_bad_file_fails_alone_and_is_named(visit: Visits) -> None:
         page.counts(**{"<img src=x onerror=alert(1)>": 2})
         page.ask(bad)
         page.verdict("This cannot be used")
+
+
+@pytest.mark.slow
+def test_many_classes_are_found_by_their_names(visit: Visits) -> None:
+    with visit() as page:
+        page.open()
+        page.teach("red", photos("red", 2))
+        assert not page.tab.get_by_label("Find a class").is_visible()
+        for number in range(11):
+            page.teach(f"blue {number}", photos("blue", 1, number))
+            page.card(f"blue {number}").wait_for()
+        page.tab.get_by_label("Find a class").fill("RE")
+        page.counts(red=2)
+        page.tab.get_by_label("Find a class").fill("")
+        sync_api.expect(page.tab.locator(".card")).to_have_count(12)
+
+
+@pytest.mark.slow
+def test_what_the_browser_cannot_show_is_taught_all_the_same(visit: Visits) -> None:
+    with visit() as page:
+        page.open()
+        page.teach("red", [photo("red", 1, "tiff"), photo("red", 2)])
+        page.counts(red=2)
+        page.card("red").get_by_role("img", name="Select red 1.tiff").wait_for()
+        page.ask(photo("red", 3, "tiff"))
+        page.verdict("red")
+        page.tab.get_by_text("this browser cannot show it").wait_for()
 
 
 @pytest.mark.slow
@@ -442,6 +483,24 @@ def test_photos_are_dropped_and_pasted(visit: Visits) -> None:
         given("footer", "drop", "red", 5)
         page.tab.get_by_alt_text("The photo red 5.png").wait_for()
         page.counts(red=3)
+
+
+@pytest.mark.slow
+def test_a_folder_that_is_dropped_is_a_class_of_its_name(visit: Visits, tmp_path: Path) -> None:
+    for folder, count in (("red", 3), ("red/more", 2)):
+        (tmp_path / folder).mkdir()
+        for each in photos("red", count, start=10 * count):
+            (tmp_path / folder / str(each["name"])).write_bytes(each["buffer"])  # type: ignore[arg-type]
+    (tmp_path / "red" / ".DS_Store").write_bytes(b"left behind by a system")
+    with visit() as page:
+        page.open()
+        mouse = page.tab.context.new_cdp_session(page.tab)
+        box = page.tab.locator(".new").bounding_box()
+        for kind in ("dragEnter", "dragOver", "drop"):
+            data = {"items": [], "files": [str(tmp_path / "red")], "dragOperationsMask": 1}
+            at = {"x": box["x"] + 5, "y": box["y"] + 5}
+            mouse.send("Input.dispatchDragEvent", {"type": kind, "data": data, **at})
+        page.counts(red=5)
 
 
 @pytest.mark.slow
@@ -566,3 +625,40 @@ def test_heat_is_spread_as_in_python(visit: Visits) -> None:
             heat.to_dict(),
         )
     np.testing.assert_allclose(np.array(found, dtype=float), heat.over(20, 14), atol=1e-12)
+
+
+SPLIT, MIXED = [2, 1, 1, 1], [0, 2]
+PIECES = [
+    ("words", "percent(0)", "0 %"),
+    ("words", "percent(0.001)", "< 1 %"),
+    ("words", "percent(0.999)", "> 99 %"),
+    ("words", "percent(1)", "100 %"),
+    ("words", "listed(['a', 'b', 'c'])", "a, b and c"),
+    ("words", "counted(2000, 'class', 'classes')", "2,000 classes"),
+    ("words", "ofClasses({ tabby: 3, pug: 1 })", "3 of tabby and 1 of pug"),
+    ("uploads", "parts([3, 3, 3, 9, 1].map((size) => ({ file: { size } })), 2, 8).map(p => p.length)", SPLIT),
+    ("uploads", "parts([], 2, 8)", []),
+    ("learner", "inARow([3, 5, 6, 7])", 3),
+    ("confusion", "tabled({ labels: ['a', 'b'], counts: [[5, 0], [0, 5]] })", [0, 1]),
+    ("confusion", "tabled({ labels: ['a', 'b', 'c'], counts: [[5, 0, 1], [0, 5, 0], [2, 0, 5]] }, 2)", MIXED),
+    (
+        "bars",
+        "barsOf({ label: 'a', unknown: false, none_of_these: 0.5, probabilities: { b: 0.2, a: 0.7 } })"
+        ".map(({ label, share, best }) => [label, Math.round(100 * share), best])",
+        [["a", 35, True], ["b", 10, False], ["all other classes", 5, False], ["none of these", 50, False]],
+    ),
+    ("api", "newKey().length", 32),
+    ("api", "delay(new Response(null, { headers: { 'Retry-After': '3' } }), 1)", 3),
+    ("api", "delay(null, 1) < delay(null, 2)", True),
+]  # fmt: skip
+
+
+@pytest.mark.slow
+def test_pieces_of_the_page_do_what_they_say(visit: Visits) -> None:
+    with visit() as page:
+        page.open()
+        for module, expression, expected in PIECES:
+            name = re.match(r"\w+", expression)[0]  # type: ignore[index]
+            # A module of the page may be imported, but a text may not be evaluated: so the debugger does it.
+            code = f'import("/page/{module}.js").then(({{ {name} }}) => {expression})'
+            assert page.tab.evaluate(code) == expected, expression

@@ -8,6 +8,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlsplit
+from urllib.request import urlopen
 
 import pytest
 
@@ -135,6 +136,8 @@ def test_beyond_the_queue_a_server_says_when_to_come_again(monkeypatch):
                 client.predict(photo(0))
             assert (refused.value.status, refused.value.code) == (503, "busy")
             assert client.teach(photo(1), "dog")[0]["status"] == "learned"  # another lane
+            with urlopen(f"{url}/v2/health/ready", timeout=20) as answer:  # and another one
+                assert json.load(answer) == {"ready": True}
             go.set()
             assert [each.result(20)[0]["label"] for each in (first, second)]
 

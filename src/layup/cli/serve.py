@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -60,6 +61,14 @@ def serve(
         bool,
         typer.Option("--follow", help="Only read, and follow what another server teaches the same file."),
     ] = False,
+    label_studio: Annotated[
+        str | None,
+        typer.Option(
+            help="Work with the Label Studio at this address; its key is read from LABEL_STUDIO_API_KEY.",
+            metavar="URL",
+            show_default=False,
+        ),
+    ] = None,
     no_cache: NoCache = False,
     per_class: PerClass = False,
     backbone: Backbone = None,
@@ -98,13 +107,14 @@ def serve(
             loading={"weights": weights, "allow_backbone": allow_backbone, **reading},
             on_wait=lambda holder: console.remark(f"Waiting: '{model}' is in use by {holder} …"),
         ) as live,
+        serving.following(live, label_studio, os.environ.get("LABEL_STUDIO_API_KEY"), model) as teacher,
     ):
         shown = serving.demo(live) if demo else None
         limits = serving.RequestLimits()
         hosts = serving.Hosts.of(host, allow_host or [])
         _introduce(model, live.facts())
         address = serving.address_of(bound, host)
-        with serving.Service.of(live, hosts, tokens, limits, shown) as service:
+        with serving.Service.of(live, hosts, tokens, limits, shown, teacher) as service:
             serving.serve(serving.create_app(service), bound, limits, lambda: _announce(address))
     console.remark("Stopped. All that was acknowledged is done.")
 

@@ -47,5 +47,6 @@ from .outcome import Outcome as Outcome, PhotoOutcome as PhotoOutcome
 from .photo_features import PhotoFeatures as PhotoFeatures
 from .plan import Conflict as Conflict
 from .predictions import Prediction as Prediction, Predictions as Predictions
+from .pseudonyms import Pseudonyms as Pseudonyms
 from .reports import BatchReport as BatchReport
 from .suggest import Suggestion as Suggestion, Suggestions as Suggestions

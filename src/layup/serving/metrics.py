@@ -11,6 +11,9 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 """Upper ends of the buckets of latencies."""
 
+PHOTOS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+"""Those of numbers of photos."""
+
 Labels = tuple[tuple[str, str], ...]
 
 
@@ -91,7 +94,7 @@ class Metrics:
     def __init__(self) -> None:
         self.requests = Counter("layup_requests_total", "Requests, by method, path and status.")
         self.seconds = Histogram("layup_request_seconds", "Seconds until a request was answered, by path.")
-        self.photos = Counter("layup_photos_total", "Photos in requests, by path.")
+        self.photos = Histogram("layup_request_photos", "Photos in a request, by path.", PHOTOS)
 
     def text(self, now: Mapping[str, tuple[str, float]]) -> str:
         """All of it; `now`: what is so at this moment, as an explanation and a value by name."""

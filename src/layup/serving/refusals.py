@@ -26,6 +26,7 @@ from layup.errors import (
     MismatchError,
     NotEnoughMemoryError,
     ReadOnlyError,
+    StorageError,
     UnknownNameError,
 )
 from layup.formats import brief
@@ -81,7 +82,7 @@ def refusal(error: Exception) -> JSONResponse:
         if isinstance(error, kind):
             after = {"Retry-After": str(math.ceil(getattr(error, "retry_after", 1)))} if status == 503 else {}
             return _answer(status, code, brief(str(error), 2000), after)
-    return _unforeseen(error)
+    return _logged(error)
 
 
 def refused_values(errors: Sequence[Any]) -> RequestError:
@@ -89,14 +90,16 @@ def refused_values(errors: Sequence[Any]) -> RequestError:
     return RequestError(422, "invalid", _said(errors))
 
 
-def _unforeseen(error: Exception) -> JSONResponse:
+def _logged(error: Exception) -> JSONResponse:
+    """What may name files of this machine is only for the log."""
     name = secrets.token_hex(8)
     logger.error("Request %s failed.", name, exc_info=error)
+    storage = isinstance(error, StorageError)
+    said = "A file of the server cannot be read or written" if storage else "Something unforeseen went wrong"
     return _answer(
         500,
-        "unforeseen",
-        f"Something went wrong that nobody foresaw; the log of the server says what, under {name}. "
-        "Nothing that was acknowledged before is lost.",
+        "storage" if storage else "unforeseen",
+        f"{said}; the log of the server says more, under {name}. What was acknowledged before is not lost.",
     )
 
 

@@ -10,11 +10,15 @@ from fastapi import Depends, Header, Request
 
 from layup.serving.demo import DemoPhotos
 from layup.serving.guard import Hosts, Tokens
+from layup.serving.label_studio import Teacher
 from layup.serving.lanes import Lane
 from layup.serving.limits import Rate, RequestLimits, Room
 from layup.serving.live import LiveModel
 from layup.serving.metrics import Metrics
 from layup.serving.uploads import Take
+
+WATCHING = 2
+"""Threads for those who watch the server."""
 
 
 @dataclass(frozen=True)
@@ -22,6 +26,8 @@ class Service:
     """One live model, and what its server allows: `with Service.of(…) as service:`.
 
     asking, teaching: where requests that only read, and those that change the model, are answered.
+    watching: where those are that tell whether the server is well, also when all else waits.
+    teacher: follows the annotations of a Label Studio, if there is one.
     """
 
     live: LiveModel
@@ -31,26 +37,35 @@ class Service:
     demo: DemoPhotos | None
     asking: Lane
     teaching: Lane
+    watching: Lane
     room: Room
     rate: Rate
+    teacher: Teacher | None = None
     metrics: Metrics = field(default_factory=Metrics)
 
     @classmethod
     def of(
-        cls, live: LiveModel, hosts: Hosts, tokens: Tokens, limits: RequestLimits, demo: DemoPhotos | None
+        cls,
+        live: LiveModel,
+        hosts: Hosts,
+        tokens: Tokens,
+        limits: RequestLimits,
+        demo: DemoPhotos | None,
+        teacher: Teacher | None = None,
     ) -> Service:
         """All of it from what is wanted."""
         asking, teaching = (Lane(name, limits.threads, limits.waiting) for name in ("asking", "teaching"))
+        watching = Lane("watching", WATCHING, limits.waiting)
         room, rate = Room(limits.held), Rate(limits.rate, limits.burst)
-        return cls(live, hosts, tokens, limits, demo, asking, teaching, room, rate)
+        return cls(live, hosts, tokens, limits, demo, asking, teaching, watching, room, rate, teacher)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         """Finish what was accepted."""
-        self.asking.close()
-        self.teaching.close()
+        for lane in (self.asking, self.teaching, self.watching):
+            lane.close()
 
 
 async def service_of(request: Request) -> Service:

@@ -104,8 +104,11 @@ async def receive_upload(
     return upload
 
 
-async def receive_json(request: Request, limits: RequestLimits, take: Take, kind: type[Value]) -> Value:
-    """The JSON body of a request, checked."""
+async def receive_json(
+    request: Request, limits: RequestLimits, take: Take, kind: type[Value], most: int | None = None
+) -> Value:
+    """The JSON body of a request, of so many bytes at most, else as many as all may have; checked."""
+    most = JSON if most is None else most
     if media_type(request) != "application/json":
         raise RequestError(
             415, "unsupported-type", "Cannot read this body. Send JSON, as Content-Type: application/json."
@@ -113,8 +116,8 @@ async def receive_json(request: Request, limits: RequestLimits, take: Take, kind
     body = bytearray()
 
     def sink(data: bytes) -> None:
-        if len(body) + len(data) > JSON:
-            raise RequestError(413, "too-large", f"A JSON body may have {size_of(JSON)} at most.")
+        if len(body) + len(data) > most:
+            raise RequestError(413, "too-large", f"A JSON body may have {size_of(most)} at most.")
         body.extend(data)
 
     await _pour(request, limits, take, sink)

@@ -9,7 +9,7 @@ import { drawReasons } from "./reasons.js";
 import { currentPhoto } from "./state.js";
 import { opened } from "./tile.js";
 import { drawTruth } from "./truth.js";
-import { percent } from "./words.js";
+import { listed, percent } from "./words.js";
 
 const COMPARABLE = 3; // photos without a label, from which on it makes sense to ask which to label next
 
@@ -38,15 +38,17 @@ export function drawAsk(root, store, asker, learner, notices) {
 }
 
 /** The headline of an answer, and the line below it. */
-export function verdictOf(photo, state) {
+function verdictOf(photo, state) {
   const { answer, problem } = photo;
   if (problem) return ["This cannot be used", problem];
   if (!answer) {
-    return state.classes.length ? ["…", ""] : ["Not known yet", "The model has learned nothing. Say what this is, and it learns it."];
+    if (state.classes.length) return ["…", ""];
+    return ["Not known yet", "The model has learned nothing. Say what this is, and it learns it."];
   }
-  const taught = answer.learned_as?.length ? `It was taught this very photo as ${answer.learned_as.join(" and ")}.` : "";
-  if (answer.unknown) return ["None of these", taught || `It is unlike all that the model has learned. The nearest is ${answer.label}.`];
-  return [answer.label, taught];
+  const known = answer.learned_as ?? [];
+  const taught = known.length ? `It was taught this very photo as ${listed(known)}.` : "";
+  const strange = `It is unlike all that the model has learned. The nearest is ${answer.label}.`;
+  return answer.unknown ? ["None of these", taught || strange] : [answer.label, taught];
 }
 
 /** The photo itself, at full size, with a canvas over it for the heat. */

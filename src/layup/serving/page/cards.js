@@ -10,7 +10,8 @@ import { counted } from "./words.js";
 
 const FEW = 18; // pictures that a card shows before it is asked for all
 const MANY = 12; // classes from which on they can be filtered
-const ALONE = "Only one photo: what the model keeps of this class are the features of that very photo. More photos blend it in.";
+const ALONE =
+  "Only one photo: what the model keeps of this class are the features of that very photo. More photos blend it in.";
 
 /** The field for a new class, and the filter; the cards are drawn below it. */
 export function drawTools(root, store, learner) {
@@ -40,8 +41,10 @@ export function drawTools(root, store, learner) {
   );
   takesDrops(form, take);
   form.addEventListener("photos", (event) => take(event.detail));
-  const filter = element("input", { type: "search", id: "filter", oninput: () => store.set({ filter: filter.value }) });
-  const filtering = element("div", { class: "filter", hidden: true }, element("label", { for: "filter" }, "Find a class"), filter);
+  const find = () => store.set({ filter: filter.value });
+  const filter = element("input", { type: "search", id: "filter", oninput: find });
+  const label = element("label", { for: "filter" }, "Find a class");
+  const filtering = element("div", { class: "filter", hidden: true }, label, filter);
   root.append(form, filtering);
   store.drawn((state) => {
     form.hidden = !state.mayTeach;
@@ -53,7 +56,7 @@ export function drawTools(root, store, learner) {
 /** All cards. */
 export function drawCards(root, store, learner) {
   store.drawn((state) => {
-    const wanted = (state.filter ?? "").toLowerCase();
+    const wanted = state.filter.toLowerCase();
     const shown = state.classes.filter(({ label }) => label.toLowerCase().includes(wanted));
     keyed(root, shown, ({ label }) => label, ({ label }) => card(label, store, learner));
   });
@@ -70,10 +73,11 @@ function card(label, store, learner) {
     all = true;
     node.update();
   }, { class: "link" });
-  const away = element("p", { class: "quiet away" });
+  const away = element("p", { class: "quiet" });
   const take = (files) => learner.teach(files.map(newPhoto), label);
   const tools = element("div", { class: "tools" }, adders("Add photos", label, take, learner.notices), cardVerbs(label, store, learner));
-  const node = element("li", { class: "card drop" }, element("div", { class: "head" }, title, element("div", { class: "row" }, count, needs)), note, tiles, more, away, tools);
+  const head = element("div", { class: "head" }, title, element("div", { class: "row" }, count, needs));
+  const node = element("li", { class: "card drop" }, head, note, tiles, more, away, tools);
   takesDrops(node, take);
   node.addEventListener("photos", (event) => take(event.detail));
   const toggle = (id) => store.set({ selected: toggled(store.state.selected, id) });
@@ -106,7 +110,9 @@ function cardVerbs(label, store, learner) {
   };
   const forget = async () => {
     const known = store.state.classes.find((each) => each.label === label);
-    const text = `The model forgets its ${counted(known.count, "photo")}. This cannot be undone: to have the class again, teach its photos again.`;
+    const text =
+      `The model forgets its ${counted(known.count, "photo")}. This cannot be undone: to have the class again, ` +
+      "teach its photos again.";
     if (await confirmed(`Forget ${label}?`, text, "Forget")) await learner.forgetClass(label);
   };
   const select = () =>

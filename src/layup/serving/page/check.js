@@ -42,7 +42,10 @@ export function drawCheck(root, store, asker, learner) {
 
 function textOf(expected) {
   if (!expected) {
-    return "When there are two classes with a few photos each, every photo is judged by all the others, and the accuracy to expect is shown here.";
+    return (
+      "When there are two classes with a few photos each, every photo is judged by all the others, and the accuracy " +
+      "to expect is shown here."
+    );
   }
   return (
     "of photos like yours should be told right; the range is where it probably is. Each of " +

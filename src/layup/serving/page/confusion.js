@@ -16,7 +16,7 @@ export function tabled({ labels, counts }, most = MOST) {
 }
 
 /** This tab's photos of a cell: of class `label`, and by the others of class `said`. */
-export function photosIn(state, label, said) {
+function photosIn(state, label, said) {
   const suggested = new Map(state.audit.wrong.map((each) => [each.id, each.suggested]));
   return photosOf(state, label).filter((photo) => (suggested.get(photo.id) ?? label) === said);
 }
@@ -89,7 +89,8 @@ function verbs(store, learner, photo, label, said) {
 function notesOf(audit) {
   if (!audit) return "";
   const right = audit.judged - audit.wrong.length;
-  const said = [`${counted(right, "photo")} of ${audit.judged} told right${audit.judged ? ` (${percent(right / audit.judged)})` : ""}.`];
+  const share = audit.judged ? ` (${percent(right / audit.judged)})` : "";
+  const said = [`${counted(right, "photo")} of ${audit.judged} told right${share}.`];
   if (audit.confusion.labels.length > MOST) said.push(`Shown: the ${MOST} classes that are confused most.`);
   if (audit.alone) said.push(`${counted(audit.alone, "photo")} not judged: the only one of its class.`);
   if (audit.not_judged) said.push(`${counted(audit.not_judged, "photo")} not judged: the features are not on this machine.`);

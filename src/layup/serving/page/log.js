@@ -5,6 +5,8 @@ import { counted, ofClasses, when } from "./words.js";
 
 const SHOWN = 50; // lessons
 
+const NOTHING = "Every lesson is noted here: when, and how many photos of which class. Never which photos.";
+
 const VERBS = { learn: "Learned", forget: "Forgot", undo: "Undid", sync: "Synced", merge: "Merged", rename: "Renamed" };
 
 /** A lesson as a sentence. */
@@ -29,6 +31,7 @@ export function drawLog(root, store) {
       element("li", {}, element("time", { dateTime: entry.date }, when(entry.date)), element("span", {}, sentence(entry))),
     );
     const older = state.log.length - newest.length;
-    say(empty, state.log.length ? (older ? `And ${counted(older, "lesson")} before these.` : "") : "Every lesson is noted here: when, and how many photos of which class. Never which photos.");
+    const rest = older ? `And ${counted(older, "lesson")} before these.` : "";
+    say(empty, state.log.length ? rest : NOTHING);
   });
 }

@@ -32,11 +32,12 @@ export function drawReasons(root, store, asker, canvas) {
 /** What each layer says, as a table whose bars point to the class that it speaks for. */
 function table({ label, second, parts }) {
   const most = Math.max(...parts.map(({ lead }) => Math.abs(lead)), 1e-12);
+  const heads = ["Layer", "Lead", "Drawn"].map((name) => element("th", { scope: "col" }, name));
   return element(
     "table",
     { class: "layers" },
     element("caption", {}, `What each layer says for ${label} (right) rather than ${second} (left)`),
-    element("thead", { class: "unseen" }, element("tr", {}, ...["Layer", "Lead", "Drawn"].map((name) => element("th", { scope: "col" }, name)))),
+    element("thead", { class: "unseen" }, element("tr", {}, ...heads)),
     element("tbody", {}, ...parts.map((part) => layerRow(part, most))),
   );
 }

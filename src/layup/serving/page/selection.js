@@ -24,7 +24,7 @@ export function drawSelection(root, store, learner) {
   };
   const bar = element(
     "div",
-    { class: "notice bar", role: "group", "aria-label": "Selected pictures", hidden: true },
+    { class: "notice", role: "group", "aria-label": "Selected pictures", hidden: true },
     text,
     element("div", { class: "row" }, list, button("Forget", forget, { class: "grave" }), button("Clear", clear)),
   );

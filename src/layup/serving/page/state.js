@@ -27,6 +27,7 @@ export function beginning() {
     reasons: new Map(), // explanation by key of the photo
     selected: new Set(), // ids
     jobs: [], // uploads that run: {key, title, done, total, cancel}
+    filter: "", // what the names of the shown classes contain
     suggested: [], // keys of asked photos, the one that would teach most first
     demo: [],
     audit: null,

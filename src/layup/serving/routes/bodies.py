@@ -33,7 +33,19 @@ def body(content: Mapping[str, Any]) -> dict[str, Any]:
 
 def json_body(kind: type[BaseModel]) -> dict[str, Any]:
     """A body of JSON."""
-    return {"application/json": {"schema": kind.model_json_schema()}}
+    schema = kind.model_json_schema()
+    return {"application/json": {"schema": _inlined(schema, schema.get("$defs", {}))}}
+
+
+def _inlined(schema: Any, parts: Mapping[str, Any]) -> Any:
+    """A schema with its parts in their places: where it goes, their names would lead nowhere."""
+    if isinstance(schema, list):
+        return [_inlined(each, parts) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if "$ref" in schema:
+        return _inlined(parts[schema["$ref"].rpartition("/")[2]], parts)
+    return {name: _inlined(value, parts) for name, value in schema.items() if name != "$defs"}
 
 
 SINGLE = {"application/octet-stream": ONE, "image/*": ONE}

@@ -28,7 +28,7 @@ async def live() -> answers.Live:
 )
 async def ready(service: TheService) -> JSONResponse:
     """Whether the model works. Needs no token."""
-    failed = (await service.asking.run(service.live.facts)).failed
+    failed = (await service.watching.run(service.live.facts)).failed
     said = answers.Ready(ready=failed is None)
     return JSONResponse(said.model_dump(), 200 if said.ready else 503)
 
@@ -42,7 +42,7 @@ async def ready(service: TheService) -> JSONResponse:
 )
 async def metrics(service: TheService) -> PlainTextResponse:
     """Counters, as text that Prometheus reads."""
-    facts = await service.asking.run(service.live.facts)
+    facts = await service.watching.run(service.live.facts)
     return PlainTextResponse(service.metrics.text(_now(service, facts)), media_type=CONTENT_TYPE)
 
 

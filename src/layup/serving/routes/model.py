@@ -58,7 +58,7 @@ def chunks(file: BinaryIO) -> Iterator[bytes]:
 @router.get("/model/info", summary="What the model is", dependencies=[Depends(reads)], responses=refusals())
 async def info(request: Request, service: TheService) -> answers.Info:
     """What the model is, and what it keeps of a photo."""
-    full = service.tokens.allow_all(request.headers, request.url.path)
+    full = service.tokens.allow_all(request.headers, request.scope["path"])
     return information(await service.asking.run(service.live.facts), full)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from hashlib import blake2b
 
 from fastapi import APIRouter, Depends, Request
 
@@ -48,7 +49,8 @@ async def teach(request: Request, service: TheService, take: TheRoom, key: Key =
     labels, relabel = labels_of(upload), upload.truth("relabel")
     photos = Photos.of(upload, service.limits)
     service.metrics.photos.add(len(photos.names), path="/teach")
-    return await service.teaching.run(taught, service.live, photos, labels, relabel, _own("teach", key))
+    own = _own("teach", key, *photos.contents, *map(str.encode, labels), b"%d" % relabel)
+    return await service.teaching.run(taught, service.live, photos, labels, relabel, own)
 
 
 def labels_of(upload: Upload) -> list[str]:
@@ -89,9 +91,9 @@ async def forget(request: Request, service: TheService, take: TheRoom, key: Key 
 
     The sums are then what they would be if these photos had never been taught.
     """
-    own = _own("forget", key)
     if media_type(request) != "application/json":
         photos = await received(request, service, take)
+        own = _own("forget", key, *photos.contents)
 
         def forgotten() -> answers.Lesson:
             return lesson(service.live.forget(photos.contents, key=own), photos)
@@ -100,6 +102,7 @@ async def forget(request: Request, service: TheService, take: TheRoom, key: Key 
     what = await receive_json(request, service.limits, take, answers.Forgetting)
     if (what.ids is None) == (what.label is None):
         raise RequestError(422, "invalid", "Give either 'ids' of photos, or a 'class' to forget.")
+    own = _own("forget", key, what.model_dump_json().encode())
     if what.ids is not None:
         return lesson(await service.teaching.run(service.live.forget_ids, what.ids, key=own))
     return lesson(await service.teaching.run(service.live.forget_class, what.label or "", key=own))
@@ -114,7 +117,7 @@ async def forget(request: Request, service: TheService, take: TheRoom, key: Key 
 async def rename(request: Request, service: TheService, take: TheRoom, key: Key = None) -> answers.Lesson:
     """Give a class another name. The name of another class makes the two one."""
     names = await receive_json(request, service.limits, take, answers.Renaming)
-    own = _own("rename", key)
+    own = _own("rename", key, names.model_dump_json().encode())
     done = lesson(await service.teaching.run(service.live.rename, names.old, names.new, key=own))
     return done.model_copy(update={"message": f"Renamed {names.old!r} to {names.new!r}."})
 
@@ -125,9 +128,14 @@ async def undo(service: TheService, key: Key = None) -> answers.Lesson:
     return lesson(await service.teaching.run(service.live.undo, key=_own("undo", key)))
 
 
-def _own(verb: str, key: str | None) -> str | None:
-    """A key for this verb alone: another request that happens to have the same is not answered with it."""
-    return None if key is None else f"{verb} {key}"
+def _own(verb: str, key: str | None, *parts: bytes) -> str | None:
+    """A key for this request alone: another one that happens to have the same key is not answered with it."""
+    if key is None:
+        return None
+    digest = blake2b(digest_size=16)
+    for part in (verb.encode(), key.encode(), *parts):
+        digest.update(blake2b(part, digest_size=16).digest())  # so that parts cannot run into each other
+    return digest.hexdigest()
 
 
 def lesson(done: Outcome, photos: Photos | None = None, labels: list[str] | None = None) -> answers.Lesson:

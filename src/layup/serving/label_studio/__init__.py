@@ -1,0 +1,5 @@
+"""Label Studio's machine-learning backend: predictions for its tasks, and its annotations as lessons."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
