@@ -644,8 +644,9 @@ def test_histories_of_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 # ---- servers
 
 
-def test_killed_servers(tmp_path: Path) -> None:
+def test_killed_servers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tries = serving.prepare(tmp_path)
+    monkeypatch.setattr(serving, "KILLS", 1)
     assert failures(tries, tmp_path, [0]) == []
 
 
