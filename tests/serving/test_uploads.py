@@ -14,7 +14,9 @@ SMALL = RequestLimits(body=4000, image=1000, images=3, field=20)
 
 @pytest.fixture(scope="module")
 def asking():
+    """A server with small limits that knows one photo."""
     with client(limits=SMALL) as found:
+        found.post("/teach", files=files(photo(0)), data={"label": "a"}).raise_for_status()
         yield found
 
 
@@ -41,7 +43,6 @@ def test_one_photo_may_be_the_whole_body(asking):
 
 
 def test_a_photo_that_is_too_large_fails_alone(asking):
-    asking.post("/teach", files=files(photo(0)), data={"label": "a"})
     answer = asking.post("/predict", files=files(photo(0), bytes(1001), photo(1)))
     good, large, other = answer.json()["predictions"]
     assert (good["learned_as"], other["error"]) == (["a"], None)
