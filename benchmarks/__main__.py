@@ -21,7 +21,7 @@ python -m benchmarks.known_photos what it costs that a model knows a million pho
 python -m benchmarks.planning     plans and merges of a million photos: seconds and memory
 python -m benchmarks.gathering    reading a shard against adding it
 python -m benchmarks.scaling      plans: what parts cost, two workers, Ray, and 10⁹ images (minutes)
-python -m benchmarks.serving      a server at rising load, against a bare forward pass (about 20 minutes)
+python -m benchmarks.serving      a server at rising load, against a bare forward pass (about 15 minutes)
 python -m benchmarks.method_table all methods: accuracy and what it costs (needs images; hours)
 python -m benchmarks.exact_sums   rounding features so that sums are exact (needs images)
 python -m benchmarks.task_heads   heads trained task by task on a frozen network (needs images)

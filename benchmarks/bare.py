@@ -116,7 +116,8 @@ def add_paths(app: FastAPI, bare: BarePass, spent: Spent) -> None:
 
     @app.post("/passes")
     async def passes(seconds: float) -> dict[str, float]:
-        return {"per_second": await asyncio.to_thread(bare.for_seconds, seconds)}
+        loop = asyncio.get_running_loop()
+        return {"per_second": await loop.run_in_executor(bare.thread, bare.for_seconds, seconds)}
 
     @app.get("/spent")
     async def said() -> dict[str, float]:

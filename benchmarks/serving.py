@@ -6,7 +6,7 @@
 A server (`benchmarks.bare`: that of `layup serve`, taught over HTTP) is asked by closed-loop clients, which
 are one more process on the same machine: each sends a photo, waits for the answer, and sends the next, which
 the server has never seen. In turn, for each number of clients: passes of 16 images with no requests at all,
-the bare pass behind the same server, and predictions. About a minute per round and network. --save keeps
+the bare pass behind the same server, and predictions. About 70 seconds per round and network. --save keeps
 numbers and pictures; `python -m benchmarks.page` writes them into docs/performance.md.
 
 Photos are those of PACS if they are in the data folder, else handwritten digits, drawn larger.

@@ -50,7 +50,8 @@ class LiveServer:
         command = [sys.executable, "-m", "torture.live_server", str(folder)]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
         assert self.process.stdout is not None
-        address = self.process.stdout.readline().strip()
+        with self.process.stdout as said:
+            address = said.readline().strip()
         require(bool(address), "the server does not start")
         self.port = int(address.rpartition(":")[2])
 

@@ -22,7 +22,7 @@ from layup.serving.waiting import awaited
 T = TypeVar("T")
 
 
-RETURN = 0.15
+RETURN = 0.3
 """The share of its time that a pass with room waits for those of the one before it, who often ask again.
 
 Otherwise two groups of clients would take turns for ever, each in passes of half the size and the same cost.
