@@ -84,8 +84,10 @@ def test_what_cannot_be_done_is_a_sentence(mixed, refused):
     refused("audit", "m.layup", "others", says=["None of these 2 photos was learned"])
 
 
-def test_photos_in_an_archive_cannot_be_listed(mixed, ok, refused):
+def test_photos_in_an_archive_are_listed_and_moved(mixed, ok):
     shutil.make_archive("all", "zip", "photos")
-    assert "probably wrong" in ok("audit", "m.layup", "all.zip").out
-    says = ["cannot be listed: it is not a file of its own", "Unpack the archive"]
-    refused("audit", "m.layup", "all.zip", "--move", "labels.csv", says=says)
+    assert "probably wrong" in ok("audit", "m.layup", "all.zip", "--move", "labels.csv").out
+    with Path("labels.csv").open(encoding="utf-8", newline="") as file:
+        labels = [row["label"] for row in csv.DictReader(file)]
+    ok("sync", "labels.csv", "--to", "m.layup")
+    assert counts_in(mixed / "m.layup") == {each: labels.count(each) for each in (name(0), name(1))}

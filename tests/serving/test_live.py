@@ -150,6 +150,8 @@ def test_what_was_forgotten_is_soon_in_no_file(tmp_path: Path, own_cache: Path) 
     path = tmp_path / "m.layup"
     with taught(path) as live:
         assert FeatureCache(own_cache).stats().entries == 8
+        assert live.forget([photo(40)]).photos[0].status == "unknown"
+        assert FeatureCache(own_cache).stats().entries == 8  # nothing of a photo that was never learned
         assert live.forget(CATS).exact
         wait_until(lambda: FeatureCache(own_cache).stats().entries == 4)
         filed = read_journal(path)
@@ -164,8 +166,8 @@ def test_what_is_forgotten_while_it_is_taught_again_is_still_cached(
     with taught(path) as live:
         given = live._given
 
-        def forgotten_meanwhile(images):
-            found = given(images)
+        def forgotten_meanwhile(images, features):
+            found = given(images, features)
             monkeypatch.setattr(live, "_given", given)
             live.forget(images)
             wait_until(lambda: getattr(read_journal(path), "records", None) == ())

@@ -1,4 +1,4 @@
-from .cache import FeatureCache as FeatureCache, NoCache as NoCache
+from .cache import FeatureCache as FeatureCache, NoCache as NoCache, ReadOnlyCache as ReadOnlyCache
 from .digests import digests_of as digests_of
 from .extract import (
     Extraction as Extraction,

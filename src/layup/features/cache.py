@@ -369,6 +369,16 @@ class FeatureCache:
         return total
 
 
+class ReadOnlyCache(FeatureCache):
+    """Another cache, in which nothing more is kept: for photos that are read to be forgotten."""
+
+    def __init__(self, cache: FeatureCache) -> None:
+        super().__init__(cache.path.parent, cache.limit_bytes)
+
+    def put_many(self, fingerprint: str, digests: Sequence[bytes], vectors: npt.NDArray[np.float32]) -> None:
+        """Keep nothing."""
+
+
 class NoCache:
     """A cache that is turned off: it holds nothing and keeps nothing."""
 

@@ -13,7 +13,7 @@ from typing import Any, Self
 from layup import memory
 from layup.algebra import Expected
 from layup.errors import InputError
-from layup.features import NoCache, Reading
+from layup.features import FeatureCache, NoCache, Reading, ReadOnlyCache, cache_of
 from layup.model import (
     Draft,
     Entry,
@@ -24,6 +24,7 @@ from layup.model import (
     Knowledge,
     KnownAudit,
     Outcome,
+    PhotoFeatures,
     Suggestions,
     audit_known,
     forgot,
@@ -198,12 +199,12 @@ class LiveModel:
         model = self._asked(self._keeper.snapshot)
         memory.require(model.forecast(len(images), len({*model.classes_, *labels})), "This lesson")
         with self._keeper.model.photo_features.needed(images):
-            given = self._given(images)
+            given = self._given(images, self._learning)
             return self._keeper.ask(lambda knowledge: taught(knowledge, given, labels, relabel=relabel), key)
 
     def forget(self, images: Sequence[bytes], *, key: str | None = None) -> Outcome:
         """Un-learn photos that are given."""
-        given = self._given(images)
+        given = self._given(images, self._forgetting)
         return self._keeper.ask(lambda knowledge: forgot(knowledge, given), key)
 
     def forget_ids(self, ids: Sequence[str], *, key: str | None = None) -> Outcome:
@@ -237,19 +238,28 @@ class LiveModel:
             most=self._limits.callers,
             patience=self._limits.patience,
         )
-        features, reading = model.photo_features, model.reading
-        past: Reading = {**reading, "cache": False}
-        source = features.spec.build(model.backbone_, past)
-        self._asking = features.read_by(SharedSource(source, self._network), past)
-        self._learning = features.read_by(SharedSource(features.extractor, self._network), reading)
+        features, cache = model.photo_features, cache_of(model.reading)
+        self._learning = features.read_by(SharedSource(features.extractor, self._network), model.reading)
+        self._asking = self._reader(model, NoCache())
+        # What was learned is subtracted as it was added, and of other photos nothing is to stay.
+        self._forgetting = self._reader(
+            model, ReadOnlyCache(cache) if isinstance(cache, FeatureCache) else cache
+        )
+
+    def _reader(self, model: ImageModel, cache: FeatureCache | NoCache) -> PhotoFeatures:
+        """What reads photos for any thread, with this cache."""
+        reading: Reading = {**model.reading, "cache": cache}
+        source = model.photo_features.spec.build(model.backbone_, reading)
+        return model.photo_features.read_by(SharedSource(source, self._network), reading)
 
     def _asked(self, snapshot: Snapshot) -> ImageModel:
         """A model of what a snapshot knows, for one caller; photos that it reads are not cached."""
         return self._keeper.model.beside(snapshot.knowledge, self._asking)
 
-    def _given(self, images: Sequence[bytes]) -> GivenPhotos:
-        """Photos as the network reads them; their features are cached."""
-        return GivenPhotos.of(len(images), self._learning.extractor.extract(images, "Reading"))
+    @staticmethod
+    def _given(images: Sequence[bytes], features: PhotoFeatures) -> GivenPhotos:
+        """Photos as the network reads them."""
+        return GivenPhotos.of(len(images), features.extractor.extract(images, "Reading"))
 
     def _undone(self, knowledge: Knowledge) -> Draft:
         if len(knowledge.log) == 1 and self._keeper.model.session is not None:
