@@ -95,6 +95,10 @@ def test_labels_belong_to_photos(asking):
     three = files(*map(photo, range(3)))
     for data in ({}, {"label": "a", "labels": ["a", "b", "c"]}, {"labels": ["a", "b"]}, {"label": ""}):
         assert code(asking.post("/teach", files=three, data=data)) == (422, "invalid")
+    for data in ({"label": "a" * 1001}, {"labels": ["a", "b" * 1001, "c"]}):
+        refused = asking.post("/teach", files=three, data=data)
+        assert code(refused) == (422, "invalid")
+        assert "1,001 letters is too long" in refused.json()["error"]["message"]
     assert asking.get("/classes").json()["classes"] == []
 
 

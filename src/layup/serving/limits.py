@@ -32,8 +32,8 @@ class RequestLimits:
     held: int = 1_000_000_000
     upload: float = 120
     header: float = 15
-    rate: float = 100
-    burst: int = 400
+    rate: float = 1000
+    burst: int = 2000
     threads: int = 32
     waiting: int = 256
 

@@ -26,7 +26,7 @@ from layup.serving.refusals import body_of
 GRACE = 60
 """Seconds that requests have to finish after the server was asked to end."""
 BACKLOG = 512
-LOGS = ("layup.serving", "uvicorn.error", "python_multipart")
+LOGS = {"layup.serving": logging.WARNING, "uvicorn.error": logging.ERROR, "python_multipart": logging.ERROR}
 
 
 def listening(host: str, port: int) -> socket.socket:
@@ -103,12 +103,12 @@ def server_of(app: ASGIApp, limits: RequestLimits, ready: Callable[[], None]) ->
 
 
 def _log_errors() -> None:
-    """What nobody foresaw goes to standard error, with where it happened: nothing else that a server does."""
+    """What somebody has to look at goes to standard error, with where it happened: nothing else that a server does."""
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
-    for name in LOGS:
+    for name, level in LOGS.items():
         logger = logging.getLogger(name)
-        logger.setLevel(logging.ERROR)
+        logger.setLevel(level)
         logger.addHandler(handler)
 
 

@@ -10,7 +10,9 @@ from pydantic import BaseModel
 from layup.serving.answers import Refusal
 
 FILE = {"type": "string", "format": "binary"}
-TEXT = {"type": "string", "minLength": 1, "maxLength": 1000}
+LONGEST = 1000
+"""Letters of a label, at most."""
+TEXT = {"type": "string", "minLength": 1, "maxLength": LONGEST}
 IMAGES = {"type": "array", "items": FILE, "minItems": 1, "maxItems": 256, "description": "Image files."}
 ONE = {"schema": FILE}
 

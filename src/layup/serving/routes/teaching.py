@@ -13,7 +13,7 @@ from layup.serving import answers
 from layup.serving.live import LiveModel
 from layup.serving.refusals import RequestError
 from layup.serving.routes.asking import received
-from layup.serving.routes.bodies import SINGLE, TEXT, body, form, json_body, refusals
+from layup.serving.routes.bodies import LONGEST, SINGLE, TEXT, body, form, json_body, refusals
 from layup.serving.routes.photos import Photos
 from layup.serving.service import Key, TheRoom, TheService, changes
 from layup.serving.uploads import Upload, media_type, receive_json, receive_upload
@@ -59,6 +59,13 @@ def labels_of(upload: Upload) -> list[str]:
     if (one is None) == (not each):
         raise RequestError(
             422, "invalid", "Give one field 'label' for all photos, or a field 'labels' for each of them."
+        )
+    longest = max(map(len, each if one is None else [one]))
+    if longest > LONGEST:
+        raise RequestError(
+            422,
+            "invalid",
+            f"A label of {longest:,} letters is too long: {LONGEST:,} are allowed. Shorten it.",
         )
     if one is not None:
         return [one] * len(upload.photos)
