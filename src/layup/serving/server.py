@@ -103,7 +103,7 @@ def server_of(app: ASGIApp, limits: RequestLimits, ready: Callable[[], None]) ->
 
 
 def _log_errors() -> None:
-    """What somebody has to look at goes to standard error, with where it happened: nothing else that a server does."""
+    """What somebody has to look at goes to standard error: nothing else that a server does."""
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
     for name, level in LOGS.items():

@@ -65,7 +65,7 @@ def labels_of(upload: Upload) -> list[str]:
         raise RequestError(
             422,
             "invalid",
-            f"A label of {longest:,} letters is too long: {LONGEST:,} are allowed. Shorten it.",
+            f"A label of {longest:,} letters is too long: at most {LONGEST:,} are allowed.",
         )
     if one is not None:
         return [one] * len(upload.photos)
