@@ -96,7 +96,7 @@ def entries(network: str) -> list[Entry]:
     found = []
     for name in METHODS:
         kind = method_class(name)
-        if name != kind.name:  # another name of the same
+        if name != kind.name or name == "ridge":  # another name of the same, and layup with k = 1
             continue
         if name == "layup":
             found += [Entry(f"layup, k = {k}", name, {"k": k}) for k in (1, 6)]
