@@ -3,11 +3,18 @@
     python -m benchmarks.bare FOLDER [--network bundled]
 
 The server is that of `layup serve`, of a new model in a file in this folder, whose cache is there as well. It
-takes as many requests of one client as come. Three more paths: POST /bare reads a request and drops it, and
-is answered after a forward pass of the plain network on a batch that was decoded before, with as many images
-as requests wait, up to 16. POST /passes?seconds=1 makes such passes of 16 images for so long, and says how
-many images that is per second: no requests at all. GET /spent says how many
-passes there were, of how many images, and for how many seconds the cores have worked.
+takes as many requests of one client as come. Four more paths:
+
+POST /bare              reads a request and drops it, and is answered after a forward pass of the plain
+                        network on a batch that was decoded before, with as many images as requests wait, up
+                        to 16
+POST /photo             the same with the photo that was sent: the form is read, and the photo decoded and
+                        resized, in as many threads as `layup serve` has for that; answers with the number of
+                        the largest output
+POST /passes?seconds=1  makes passes of 16 images for so long, with no requests at all, and says how many
+                        images that is per second
+GET /spent              how many passes of `layup serve` there were, of how many images, and for how many
+                        seconds the cores have worked
 """
 
 from __future__ import annotations
@@ -16,16 +23,19 @@ import argparse
 import asyncio
 import os
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from pathlib import Path
 
 import torch
 from fastapi import FastAPI, Request
+from torch import Tensor
 
 from layup import LayUP
 from layup.backbones import Backbone
 from layup.features import FeatureCache
+from layup.images import open_image
 from layup.serving import (
     Hosts,
     LiveModel,
@@ -37,35 +47,39 @@ from layup.serving import (
     listening,
     serve,
 )
+from layup.serving.network import READERS
+from layup.serving.service import TheRoom, TheService
+from layup.serving.uploads import receive_upload
 
 HOST = "127.0.0.1"
 TOGETHER = 16
 
 
 class BarePass:
-    """A network on images that were decoded long ago: one pass for all who wait, up to 16."""
+    """A network on images that were decoded long ago, or are given: one pass for all who wait, up to 16."""
 
     def __init__(self, backbone: Backbone) -> None:
         pixels = torch.rand(TOGETHER, 3, *backbone.preprocessing.size)
-        self.pixels = pixels.to(memory_format=backbone.memory_format)
+        self.format = backbone.memory_format
+        self.pixels = pixels.to(memory_format=self.format)
         self.network = deepcopy(backbone.network)  # whose passes are not counted
         self.thread = ThreadPoolExecutor(1, "bare pass")
-        self.waiting: list[asyncio.Future[None]] = []
+        self.waiting: list[tuple[asyncio.Future[int], Tensor | None]] = []
         self.passing: asyncio.Task[None] | None = None
 
-    async def one(self) -> None:
-        """Return when a pass has been made for this caller."""
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.waiting.append(done)
+    async def one(self, pixels: Tensor | None = None) -> int:
+        """The number of the largest output for this caller's image, or for one that was decoded long ago."""
+        done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self.waiting.append((done, pixels))
         if self.passing is None:
             self.passing = asyncio.create_task(self._passes())
-        await done
+        return await done
 
     def for_seconds(self, seconds: float) -> float:
         """Images per second, in full passes alone."""
         began, images = time.perf_counter(), 0
         while (spent := time.perf_counter() - began) < seconds:
-            self._compute(TOGETHER)
+            self._compute([None] * TOGETHER)
             images += TOGETHER
         return images / spent
 
@@ -74,14 +88,22 @@ class BarePass:
         loop = asyncio.get_running_loop()
         while self.waiting:
             now, self.waiting = self.waiting[:TOGETHER], self.waiting[TOGETHER:]
-            await loop.run_in_executor(self.thread, self._compute, len(now))
-            for each in now:
-                each.set_result(None)
+            try:
+                found = await loop.run_in_executor(self.thread, self._compute, [pixels for _, pixels in now])
+            except Exception as error:
+                for done, _ in now:
+                    done.set_exception(error)
+                continue
+            for (done, _), largest in zip(now, found, strict=True):
+                done.set_result(largest)
         self.passing = None
 
-    def _compute(self, images: int) -> None:
+    def _compute(self, images: Sequence[Tensor | None]) -> list[int]:
+        given = [pixels for pixels in images if pixels is not None]
+        batch = torch.stack(given).to(memory_format=self.format) if given else self.pixels[: len(images)]
         with torch.inference_mode():
-            self.network(self.pixels[:images])
+            found: list[int] = self.network(batch).flatten(1).argmax(1).tolist()
+        return found
 
 
 class Spent:
@@ -104,8 +126,10 @@ class Spent:
         }
 
 
-def add_paths(app: FastAPI, bare: BarePass, spent: Spent) -> None:
-    """The three paths that `layup serve` does not have."""
+def add_paths(app: FastAPI, backbone: Backbone, spent: Spent) -> None:
+    """The four paths that `layup serve` does not have."""
+    bare, sent = BarePass(backbone), BarePass(backbone)
+    decoding = ThreadPoolExecutor(READERS, "decoding")
 
     @app.post("/bare")
     async def one(request: Request) -> dict[str, bool]:
@@ -113,6 +137,16 @@ def add_paths(app: FastAPI, bare: BarePass, spent: Spent) -> None:
             pass
         await bare.one()
         return {"done": True}
+
+    def decoded(contents: bytes) -> Tensor:
+        return backbone.preprocess(open_image(contents))
+
+    @app.post("/photo")
+    async def photo(request: Request, service: TheService, take: TheRoom) -> dict[str, int]:
+        upload = await receive_upload(request, service.limits, take)
+        contents = bytes(upload.photos[0].data)
+        pixels = await asyncio.get_running_loop().run_in_executor(decoding, decoded, contents)
+        return {"largest": await sent.one(pixels)}
 
     @app.post("/passes")
     async def passes(seconds: float) -> dict[str, float]:
@@ -135,7 +169,7 @@ def main() -> None:
     path = chosen.folder / "model.layup"
     with listening(HOST, 0) as bound, LiveModel.open(path, new=lambda: model) as live:
         app = create_app(Service.of(live, Hosts.of(HOST), Tokens(), limits, None))
-        add_paths(app, BarePass(model.backbone_), Spent(model.backbone_))
+        add_paths(app, model.backbone_, Spent(model.backbone_))
         serve(app, bound, limits, lambda: print(address_of(bound, HOST), flush=True))
 
 

@@ -20,7 +20,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -39,7 +38,7 @@ from layup.backbones import (
     load_backbone,
     timm_backbone,
 )
-from layup.features import Extractor, NoCache
+from layup.features import Extractor, NoCache, in_batches, read_ahead
 from layup.performance import compare
 
 import layup.compat  # noqa: F401  # isort: skip  (before timm)
@@ -148,9 +147,9 @@ def _seconds(backbone: Backbone, paths: list[Path]) -> dict[str, float]:
 
     def decode(workers: int | None) -> None:
         # The backbone computes nothing: the images are decoded and discarded.
-        with patch.object(Extractor, "_computed", lambda _self, read: read):
-            for _ in Extractor(backbone, cache=NoCache(), workers=workers, progress=False).stream(paths):
-                pass
+        read = Extractor(backbone, cache=NoCache()).reader(paths)
+        for _ in read_ahead(paths, read, in_batches(range(len(paths)), BATCH), workers):
+            pass
 
     def compute() -> None:
         for _ in range(0, len(paths), BATCH):

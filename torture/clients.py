@@ -22,7 +22,7 @@ from random import Random
 
 import numpy as np
 
-from layup import ImageModel, load
+from layup import ImageModel
 from layup.cli import console
 from layup.formats import plural, size_of
 from layup.serving import RequestLimits
@@ -132,7 +132,9 @@ def tried(folder: Path, clients: int, seconds: float, chance: Random) -> Soak:
     with live_server(folder) as server:
         found = soak(server, clients, seconds, chance)
         require(server.end() == 0, "the server does not end in order")
-    require_all(found.changes, load(server.path, backbone=samples.tiny()), new_model(folder / "plain"))
+    require_all(
+        found.changes, ImageModel.load(server.path, backbone=samples.tiny()), new_model(folder / "plain")
+    )
     return found
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from layup import ImageModel, LayUP, load, storage
+from layup import ImageModel, LayUP, storage
 from layup.benchmark import Record
 from layup.model import KnownPhotos
 from torture import command, samples
@@ -153,7 +153,7 @@ def _state_of_model(folder: Path) -> str:
         return ""
     header, arrays = storage.read(folder / MODEL, "model")
     with _keys_of(folder):
-        model = load(folder / MODEL, backbone=samples.backbone_for(header), cache=False)
+        model = ImageModel.load(folder / MODEL, backbone=samples.backbone_for(header), cache=False)
     photos = model.photos or KnownPhotos()
     rows = np.arange(len(photos))
     known = sorted(zip(photos.digests_at(rows), photos.labels_at(rows), photos.batches_at(rows), strict=True))

@@ -16,7 +16,7 @@ from random import Random
 
 import numpy as np
 
-from layup import FeatureCache, ImageModel, LayUP, load
+from layup import FeatureCache, ImageModel, LayUP
 from layup.errors import ForgetError, InputError, LayupError, MismatchError
 from layup.images import image_digest
 from layup.model import BatchReport
@@ -120,7 +120,7 @@ class Life:
 
     def loaded(self, path: Path, like: Known) -> Known:
         """A model from a file, which should know what this one does."""
-        model = load(path, backbone=samples.tiny(), **self.reading)  # type: ignore[arg-type]
+        model = ImageModel.load(path, backbone=samples.tiny(), **self.reading)  # type: ignore[arg-type]
         return Known(model, like.ledger.copy(), list(like.undoable))
 
 

@@ -12,16 +12,18 @@ from random import Random
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
-from layup import GramStatistics, storage
+from layup import GramStatistics, RidgeClassifier, storage
 from layup.adapters import AdaptedBackbone
 from layup.algebra import SOUND, ClassMoments, ClassSums
 from layup.backbones import load_backbone
 from layup.cli.info import info
 from layup.errors import LayupError
-from layup.model import ImageModel, KnownPhotos, load
+from layup.model import ImageModel, KnownPhotos, PredictOnly, load
 from layup.model.keys import folder as keys_folder
+from layup.model.kind import PREDICT_ONLY
 from layup.model.log import ACTIONS
 from layup.tuning import adapt
 from torture import command, samples
@@ -41,6 +43,9 @@ COMMANDS = 50
 BAIT = Path(__file__).parent / "bait"
 BAITS = (str(BAIT), f"hf:{BAIT}", f"{BAIT}/config.json", "hf:nobody/nothing", "resnet18", "bundled", "onnx")
 """Texts that could lead somewhere: to a folder outside, to a download, to another network."""
+
+PREDICTING = ("layup", "searched", "nano", "adapted", "nmc", "laynmc", "discriminant")
+"""Of these models, the predict-only file is changed too."""
 
 Sample = tuple[str, bytes, Callable[[Path, Random], None]]
 """What it is, its bytes, and how it is opened."""
@@ -158,6 +163,33 @@ def _check_model(made_with: Any, keys: Mapping[str, str], path: Path, chance: Ra
     _refused_or(lambda: look(model, image, chance))
 
 
+def _check_predict_only(made_with: Any, path: Path, chance: Random) -> None:
+    read = _refused_or(lambda: storage.read(path, PREDICT_ONLY))
+    _refused_or(lambda: _info(path, chance))
+    own = made_with["spec"] is None
+    backbone = samples.tiny() if own else None
+    model = _refused_or(lambda: load(path, backbone=backbone, cache=False, workers=0))
+    if model is None:
+        return
+    require(isinstance(model, PredictOnly), "it is not a predict-only model", model)
+    labels, dim = model.classes_, sum(model.readout.layers.values())
+    require(all(type(label) is str and label for label in labels), "labels are not all text", labels)
+    require(labels == sorted(set(labels)), "labels are not sorted, or not unique", labels)
+    vector = np.random.default_rng(chance.getrandbits(32)).normal(size=(2, dim))
+    require_finite(model.readout.scores_of(vector), model.readout.familiarity(vector))
+    another = read is not None and read[0].get("backbone") != made_with
+    if own or chance.randrange(ANOTHER if another else IMAGES) == 0:
+        found = _refused_or(lambda: model.predictions([samples.picture("asked")]))
+        if found is not None:
+            require_finite(found.scores, found.familiarity)
+
+
+def require_finite(*numbers: NDArray[Any] | None) -> None:
+    """All that a model says of an image are numbers."""
+    for each in numbers:
+        require(each is None or bool(np.isfinite(each).all()), "what it says is not finite")
+
+
 def _check_statistics(path: Path, chance: Random) -> None:
     sums = _refused_or(lambda: GramStatistics.load(path))
     if sums is not None:
@@ -207,6 +239,15 @@ def model_sample(name: str, path: Path) -> Sample:
     return name, path.read_bytes(), partial(_check_model, header["backbone"], keys)
 
 
+def predict_only_sample(name: str, path: Path) -> Sample:
+    """The predict-only file of a model, to be opened as one."""
+    about = storage.read_header(path, "model")
+    small = path.with_name("small.layup")
+    load(path, backbone=samples.backbone_for(about), cache=False).predict_only().save(small)
+    made_with = storage.read_header(small, PREDICT_ONLY)["backbone"]
+    return f"predict-only {name}", small.read_bytes(), partial(_check_predict_only, made_with)
+
+
 def tries(made: Sequence[Sample]) -> Tries:
     """Changes of these files; some lead to a folder outside, which must not be opened."""
 
@@ -222,9 +263,12 @@ def tries(made: Sequence[Sample]) -> Tries:
 
 
 def prepare(folder: Path) -> Tries:
-    """Save something of every kind."""
+    """Save something of every kind. What is read to import others is no file of a model's."""
+    samples.tiny().with_engine("onnx")(torch.zeros(1, 3, samples.SIDE, samples.SIDE))
+    RidgeClassifier(1.0).fit(np.eye(2), ["ant", "bee"])  # the checks of scikit-learn import pandas
     os.environ["LAYUP_KEYS"] = str(folder / "keys")
     made = [model_sample(name, samples.saved(folder, name)) for name in samples.MODELS]
+    made += [predict_only_sample(name, folder / f"{name}.layup") for name in PREDICTING]
     sums = GramStatistics({"a": 3, "b": 2})
     sums.update(np.random.default_rng(0).normal(size=(20, 5)), ["ant", "bee"] * 10)
     sums.save(folder / "sums")

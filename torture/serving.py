@@ -16,7 +16,7 @@ from typing import Self
 import torch
 from PIL import Image
 
-from layup import ImageModel, LayUP, load
+from layup import ImageModel, LayUP
 from layup.serving import LiveModel
 from torture import samples
 from torture.promise import Promise, Tries, about, require
@@ -183,7 +183,7 @@ def _require_kept(path: Path, confirmed: int) -> None:
     if not path.exists():
         require(confirmed == 0, "the model is gone", confirmed)
         return
-    found = load(path, backbone=samples.tiny()).state_hash
+    found = ImageModel.load(path, backbone=samples.tiny()).state_hash
     possible = hashes()[confirmed : confirmed + 2]
     require(found in possible, "the model is not what was confirmed", confirmed)
 

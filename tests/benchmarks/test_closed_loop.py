@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+import torch
 
 from benchmarks.bare import TOGETHER, BarePass
 from benchmarks.closed_loop import BEGIN, END, AnswerError, Seen, load, request
@@ -84,14 +85,20 @@ def test_percentiles_and_rates():
     assert request("/x", 80, b"photo").startswith(b"POST /x HTTP/1.1\r\nHost: 127.0.0.1:80\r\n")
 
 
-def test_who_waits_for_a_bare_pass_passes_together(monkeypatch):
-    bare = BarePass(load_backbone("vit-nano"))
-    sizes = []
-    monkeypatch.setattr(bare, "_compute", sizes.append)
+def test_who_waits_for_a_bare_pass_passes_together():
+    backbone = load_backbone("vit-nano")
+    bare, sizes = BarePass(backbone), []
+    bare.network.register_forward_pre_hook(lambda _, inputs: sizes.append(len(inputs[0])))
 
-    async def ask() -> None:
-        await asyncio.gather(*(bare.one() for _ in range(TOGETHER + 5)))
+    async def ask(images) -> list[int]:
+        return await asyncio.gather(*(bare.one(each) for each in images))
 
-    asyncio.run(ask())
+    asyncio.run(ask([None] * (TOGETHER + 5)))
     assert sizes == [TOGETHER, 5]
-    assert bare.for_seconds(0.01) > TOGETHER
+    photos = torch.rand(3, 3, *backbone.preprocessing.size, generator=torch.Generator().manual_seed(0))
+    with torch.inference_mode():
+        expected = backbone.network(photos).argmax(1).tolist()
+    assert asyncio.run(ask(photos)) == expected
+    with pytest.raises(ValueError, match="unpack"):
+        asyncio.run(ask([torch.zeros(1)]))
+    assert bare.for_seconds(0.01) > 0

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import json
 import os
 import signal
 import subprocess
 import sys
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from layup import Client, load
+from layup.cli import serve
 from layup.errors import ServerError
-from layup.serving import listening
+from layup.serving import RequestLimits, listening
 from photos import write_photos
 
 SMALL = ("--backbone", "vit-nano", "--k", "2", "--port", "0")
@@ -107,9 +111,40 @@ def test_without_the_cache_nothing_of_a_photo_is_written_but_the_model(photos, t
     with serving("m.layup", *SMALL, "--no-cache", cwd=tmp_path) as (process, url, _):
         Client(url).teach(photos, labels(photos))
         assert "feature vector in the cache" not in Client(url).info()["keeps"]
+        assert "in the journal beside the model" in Client(url).info()["keeps"]
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=30)
     assert list(own_cache.iterdir()) == []
+
+
+def code_of(url: str) -> int:
+    try:
+        with urllib.request.urlopen(url, timeout=30) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+def test_what_a_server_takes_by_default_is_what_the_library_takes():
+    defaults = {name: each.default for name, each in inspect.signature(serve.serve).parameters.items()}
+    options = ("max_request", "max_photo", "max_pixels", "rate")
+    assert serve._limits(*(defaults[name] for name in options)) == RequestLimits()
+
+
+@pytest.mark.slow
+def test_what_a_server_takes_can_be_chosen(photos, tmp_path):
+    big = tmp_path / "big.png"
+    Image.new("1", (2000, 1000)).save(big)
+    limits = ("--max-request", "2", "--max-photo", "1", "--max-pixels", "1", "--rate", "2")
+    with serving("m.layup", *SMALL, *limits, cwd=tmp_path) as (_, url, _lines):
+        found = Client(url).teach([big, photos[0], bytes(1_500_000)], "zero")
+        assert [each["status"] for each in found] == ["bad", "learned", "bad"]
+        assert "1,000,000 pixels" in found[0]["error"]["message"]
+        assert "larger than 1.0 MB" in found[2]["error"]["message"]
+        with pytest.raises(ServerError, match=r"2\.0 MB"):
+            Client(url).teach(bytes(2_500_000), "zero")
+        codes = {code_of(f"{url}/classes") for _ in range(20)}
+        assert codes == {200, 429}
 
 
 @pytest.mark.parametrize(
@@ -127,6 +162,8 @@ def test_without_the_cache_nothing_of_a_photo_is_written_but_the_model(photos, t
         (["folder", "--port", "0"], ["folder"]),
         (["nowhere/m.layup", *SMALL], ["nowhere"]),
         (["m.layup", "--port", "99999"], ["65535"]),
+        (["m.layup", "--max-photo", "300"], ["300 MB would not fit", "--max-request"]),
+        (["m.layup", "--rate", "0"], ["--rate"]),
     ],
 )
 def test_what_is_in_the_way_is_a_sentence(refused, tmp_path, monkeypatch, arguments, says):

@@ -10,6 +10,7 @@ import pytest
 from layup import load
 from layup.errors import BusyError, NotEnoughMemoryError, ReadOnlyError, StorageError
 from layup.serving import DemoPhotos
+from live import wait_until
 from models import small_network
 from servers import client, files, new_model, photo
 
@@ -243,10 +244,12 @@ def test_the_log_names_all_lessons(taught):
 
 
 def test_it_says_what_is_kept(taught):
+    wait_until(lambda: taught.get("/classes").json()["expected"] is not None)  # it is estimated meanwhile
     found = taught.get("/model/info").json()
     assert "never written, logged or kept" in found["keeps"]
     assert ("download it to keep it" in found["keeps"]) is not found["saved"]
     assert found["classes"] == {"cat": 2, "dog": 2}
+    assert found["expected"] == taught.get("/classes").json()["expected"]
 
 
 def test_what_it_counts_can_be_read(taught):
@@ -272,15 +275,16 @@ def test_what_there_is_not_is_refused_with_a_sentence(asking):
     assert code(asking.get("/page/../app.py")) == (404, "not-found")
     assert code(asking.get("/page/%2e%2e%2fapp.py")) == (404, "not-found")
     assert code(asking.get("/demo/a.png")) == (404, "not-found")
-    assert asking.get("/demo").json() == {"photos": []}
+    assert asking.get("/demo").json() == {"about": "", "photos": []}
     assert code(asking.get("/docs")) == (404, "not-found")
     assert code(asking.delete("/teach")) == (405, "method-not-allowed")
     assert code(asking.post("/predict?top=-1", files=files(photo(0)))) == (422, "invalid")
 
 
 def test_the_demo_has_pictures():
-    with client(demo=DemoPhotos({"a.png": photo(0)})) as asking:
-        assert asking.get("/demo").json() == {"photos": [{"name": "a.png", "url": "/demo/a.png"}]}
+    with client(demo=DemoPhotos({"a.png": photo(0)}, "Try it.")) as asking:
+        shown = {"about": "Try it.", "photos": [{"name": "a.png", "url": "/demo/a.png"}]}
+        assert asking.get("/demo").json() == shown
         assert asking.get("/demo/a.png").content == photo(0)
         assert code(asking.get("/demo/b.png")) == (404, "not-found")
 

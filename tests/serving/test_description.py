@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,11 +21,12 @@ from schemathesis.specs.openapi.checks import (
     unsupported_method,
 )
 
-from layup.serving import Hosts
-from servers import client, files, photo
+from layup import Client
+from layup.serving import Hosts, create_app
+from servers import client, files, photo, running, service
 
-FEW, MANY = 5, 150
-"""Examples of each request and mode, by default and in the slow run."""
+FEW, MANY = 5, 50
+"""Examples of each request: by default, of each mode, and in the slow run."""
 CHECKS = [
     not_a_server_error,
     content_type_conformance,
@@ -88,7 +92,24 @@ def test_answers_fit_the_description(described, method, path, mode):
     assert try_out(described[path][method], mode, FEW)
 
 
+def test_requests_are_called_by_their_paths(described):
+    called = described.raw_schema["paths"]["/label-studio/setup"]["post"]["operationId"]
+    assert called == "label_studio_setup"
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(("method", "path", "mode"), TRIES)
-def test_many_answers_fit_the_description(described, method, path, mode):
-    assert try_out(described[path][method], mode, MANY)
+def test_all_phases_find_nothing(tmp_path):
+    """Examples, coverage, fuzzing, and what follows from answers, as a user of Schemathesis runs them."""
+    with (
+        service(tmp_path / "m.layup", label_studio=(NOBODY, "a key")) as found,
+        running(create_app(found)) as url,
+    ):
+        Client(url).teach([photo(0), photo(1)], ["cat", "dog"])
+        command = [sys.executable, "-m", "schemathesis.cli", "run", f"{url}/openapi.json", "--no-color"]
+        checks = ",".join(each.__name__ for each in CHECKS)
+        options = ["--phases", "examples,coverage,fuzzing,stateful", "-n", str(MANY), "--checks", checks]
+        quiet = ["--suppress-health-check", "all", "--generation-database", "none"]
+        done = subprocess.run([*command, *options, *quiet], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    for phase in ("Examples", "Coverage", "Fuzzing", "Stateful"):
+        assert re.search(rf"✅ +{phase}\b", done.stdout), done.stdout

@@ -338,7 +338,7 @@ def test_lessons_that_wait_are_kept_together_and_predictions_wait_for_none(
         first = pool.submit(live.teach, photos([20]), ["eel"])
         wait_until(lambda: kept == [1])
         others = [pool.submit(live.teach, photos([number]), ["fox"]) for number in range(21, 29)]
-        wait_until(lambda: live.facts().waiting == 8)
+        wait_until(lambda: live._keeper.waiting == 8)
         assert live.predict(CATS).version == 2
         may.set()
         assert first.result().version == 3

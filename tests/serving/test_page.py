@@ -21,7 +21,7 @@ from PIL import Image
 
 from layup import load
 from layup.model import Heat
-from layup.serving import RequestLimits, Tokens, create_app
+from layup.serving import DemoPhotos, RequestLimits, Tokens, create_app
 from servers import running, service
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="Playwright drives the browser: it is missing.")
@@ -76,6 +76,10 @@ class Visit:
     def card(self, label: str):
         heading = self.tab.get_by_role("heading", name=label, exact=True)
         return self.tab.locator(".card").filter(has=heading)
+
+    def more(self, label: str) -> None:
+        """Open what else can be done with a class."""
+        self.card(label).get_by_label(f"More about {label}").click()
 
     def teach(self, label: str, files: list[dict[str, object]]) -> None:
         self.tab.get_by_label("New class", exact=True).last.fill(label)
@@ -162,13 +166,13 @@ def test_teach_ask_correct_forget_undo_rename_and_come_back(visit: Visits, tmp_p
         page.says("Undone: 2 of green")
         page.counts(red=5, blue=3)
 
-        page.card("blue").get_by_text("More", exact=True).click()
+        page.more("blue")
         page.button("Rename", page.card("blue")).click()
         page.tab.get_by_label("New name").fill("navy")
         page.button("Rename", page.tab.get_by_role("dialog")).click()
         page.counts(red=5, navy=3)
 
-        page.card("navy").get_by_text("More", exact=True).click()
+        page.more("navy")
         page.button("Forget class", page.card("navy")).click()
         page.button("Forget", page.tab.get_by_role("dialog")).click()
         page.says("never seen them")
@@ -209,7 +213,7 @@ def test_axe_finds_nothing(visit: Visits, scheme: str) -> None:
         judge()
         page.tab.set_viewport_size(PHONE)
         judge()
-        page.card("red").get_by_text("More", exact=True).click()
+        page.more("red")
         page.button("Forget class", page.card("red")).click()
         judge()
 
@@ -271,7 +275,7 @@ def test_a_phone_shows_all_without_scrolling_sideways(visit: Visits) -> None:
         page.button("Why?").click()
         page.tab.locator(".layers").wait_for()
         page.card("red").locator("input[type=checkbox]").first.check()
-        page.card("red").get_by_text("More", exact=True).click()
+        page.more("red")
         assert page.fits()
         small = page.tab.evaluate(
             """() => [...document.querySelectorAll("button, .button, select, summary, nav a, .tile")]
@@ -474,7 +478,7 @@ def test_photos_are_dropped_and_pasted(visit: Visits) -> None:
         page.counts(red=1)
         given(".card", "drop", "red", 2)
         page.counts(red=2)
-        page.card("red").get_by_text("More", exact=True).focus()
+        page.card("red").get_by_label("More about red").focus()
         given("body", "paste", "red", 3)
         page.counts(red=3)
         page.tab.get_by_role("link", name="Ask", exact=True).focus()
@@ -485,22 +489,85 @@ def test_photos_are_dropped_and_pasted(visit: Visits) -> None:
         page.counts(red=3)
 
 
+def write_photos(folder: Path, colour: str, count: int) -> None:
+    folder.mkdir(parents=True)
+    for each in photos(colour, count, start=len(folder.parts) * 10):
+        (folder / str(each["name"])).write_bytes(each["buffer"])  # type: ignore[arg-type]
+
+
+def drop(page: Visit, *paths: Path) -> None:
+    """Drop files and folders on the form for new classes, as the mouse does."""
+    mouse = page.tab.context.new_cdp_session(page.tab)
+    box = page.tab.locator(".new").bounding_box()
+    at = {"x": box["x"] + 5, "y": box["y"] + 5}
+    for kind in ("dragEnter", "dragOver", "drop"):
+        data = {"items": [], "files": [str(path) for path in paths], "dragOperationsMask": 1}
+        mouse.send("Input.dispatchDragEvent", {"type": kind, "data": data, **at})
+
+
 @pytest.mark.slow
 def test_a_folder_that_is_dropped_is_a_class_of_its_name(visit: Visits, tmp_path: Path) -> None:
-    for folder, count in (("red", 3), ("red/more", 2)):
-        (tmp_path / folder).mkdir()
-        for each in photos("red", count, start=10 * count):
-            (tmp_path / folder / str(each["name"])).write_bytes(each["buffer"])  # type: ignore[arg-type]
+    write_photos(tmp_path / "red", "red", 3)
+    write_photos(tmp_path / "red" / "more", "red", 2)
     (tmp_path / "red" / ".DS_Store").write_bytes(b"left behind by a system")
     with visit() as page:
         page.open()
-        mouse = page.tab.context.new_cdp_session(page.tab)
-        box = page.tab.locator(".new").bounding_box()
-        for kind in ("dragEnter", "dragOver", "drop"):
-            data = {"items": [], "files": [str(tmp_path / "red")], "dragOperationsMask": 1}
-            at = {"x": box["x"] + 5, "y": box["y"] + 5}
-            mouse.send("Input.dispatchDragEvent", {"type": kind, "data": data, **at})
+        drop(page, tmp_path / "red")
         page.counts(red=5)
+        assert page.tab.locator(".over").count() == 0  # nothing is shown as a place to drop any more
+
+
+@pytest.mark.slow
+def test_folders_that_are_dropped_are_classes_that_are_undone_together(visit: Visits, tmp_path: Path) -> None:
+    write_photos(tmp_path / "all" / "red", "red", 3)
+    write_photos(tmp_path / "all" / "blue", "blue", 2)
+    write_photos(tmp_path / "green", "green", 2)
+    with visit() as page:
+        page.open()
+        drop(page, tmp_path / "all", tmp_path / "green")
+        page.says("Learned 7 photos of 3 classes.")
+        page.counts(red=3, blue=2, green=2)
+        assert page.card("blue").locator("img").count() == 2
+        page.button("Undo").click()
+        page.says("Undone:")
+        page.tab.get_by_text("Name something").wait_for()
+
+
+@pytest.mark.slow
+def test_photos_without_a_name_wait_until_it_is_given(visit: Visits) -> None:
+    with visit() as page:
+        page.open()
+        for answer in ("Cancel", "Teach"):
+            page.tab.get_by_label(NEW).set_input_files(photos("red", 2))
+            page.tab.get_by_text("What is on these 2 photos?").wait_for()
+            page.tab.get_by_label("Name of the class").fill("red")
+            page.button(answer, page.tab.get_by_role("dialog")).click()
+        page.says("Learned 2 photos of red.")
+        page.counts(red=2)
+
+
+@pytest.mark.slow
+def test_of_one_class_no_accuracy_is_expected(visit: Visits) -> None:
+    with visit() as page:
+        page.open()
+        page.teach("red", photos("red", 6))
+        page.tab.get_by_text("When there are two classes").wait_for()
+        page.tab.wait_for_timeout(1000)  # in which it would have come
+        assert page.card("red").locator(".count").inner_text() == "6 photos"
+        assert not page.tab.locator(".expected").is_visible()
+        page.teach("blue", photos("blue", 6))
+        page.tab.locator(".expected", has_text="%").wait_for()
+
+
+@pytest.mark.slow
+def test_the_demo_says_what_to_try(visit: Visits) -> None:
+    shown = {"red.png": photo("red")["buffer"]}
+    with visit(demo=DemoPhotos(shown, "It knows nothing of red.")) as page:  # type: ignore[arg-type]
+        page.open()
+        page.teach("blue", photos("blue", 2))
+        page.tab.get_by_text("It knows nothing of red.").wait_for()
+        page.button("Ask about red.png").click()
+        page.tab.get_by_alt_text("The photo red.png").wait_for()
 
 
 @pytest.mark.slow
@@ -629,10 +696,10 @@ def test_heat_is_spread_as_in_python(visit: Visits) -> None:
 
 SPLIT, MIXED = [2, 1, 1, 1], [0, 2]
 PIECES = [
-    ("words", "percent(0)", "0 %"),
-    ("words", "percent(0.001)", "< 1 %"),
-    ("words", "percent(0.999)", "> 99 %"),
-    ("words", "percent(1)", "100 %"),
+    ("words", "percent(0)", "0\u00a0%"),
+    ("words", "percent(0.001)", "<\u00a01\u00a0%"),
+    ("words", "percent(0.999)", ">\u00a099\u00a0%"),
+    ("words", "percent(1)", "100\u00a0%"),
     ("words", "listed(['a', 'b', 'c'])", "a, b and c"),
     ("words", "counted(2000, 'class', 'classes')", "2,000 classes"),
     ("words", "ofClasses({ tabby: 3, pug: 1 })", "3 of tabby and 1 of pug"),

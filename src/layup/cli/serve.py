@@ -17,10 +17,12 @@ from layup.errors import InputError
 from layup.formats import plural
 
 if TYPE_CHECKING:
-    from layup.serving import Facts
+    from layup.serving import Facts, RequestLimits
 
 SERVER = "Who may ask"
-"""A heading in the help."""
+TAKES = "What it takes"
+"""Headings in the help."""
+MB = 1_000_000
 
 
 @app.command()
@@ -69,6 +71,29 @@ def serve(
             show_default=False,
         ),
     ] = None,
+    max_request: Annotated[
+        int, typer.Option(help="MB of one request.", metavar="MB", min=1, rich_help_panel=TAKES)
+    ] = 256,
+    max_photo: Annotated[
+        int, typer.Option(help="MB of one photo.", metavar="MB", min=1, rich_help_panel=TAKES)
+    ] = 64,
+    max_pixels: Annotated[
+        int,
+        typer.Option(
+            help="Millions of pixels of one photo: all of them are in memory while it is read.",
+            metavar="MILLIONS",
+            min=1,
+            rich_help_panel=TAKES,
+        ),
+    ] = 64,
+    rate: Annotated[
+        int,
+        typer.Option(
+            help="Requests of one client per second; twice as many may come together.",
+            min=1,
+            rich_help_panel=TAKES,
+        ),
+    ] = 1000,
     no_cache: NoCache = False,
     per_class: PerClass = False,
     backbone: Backbone = None,
@@ -95,6 +120,7 @@ def serve(
     from layup import serving
 
     serving.require_installed()
+    limits = _limits(max_request, max_photo, max_pixels, rate)
     tokens = serving.Tokens(token, read_token)
     serving.require_token(host, tokens)
     reading = {"cache": not no_cache, "progress": False}
@@ -110,13 +136,33 @@ def serve(
         serving.following(live, label_studio, os.environ.get("LABEL_STUDIO_API_KEY"), model) as teacher,
     ):
         shown = serving.demo(live) if demo else None
-        limits = serving.RequestLimits()
         hosts = serving.Hosts.of(host, allow_host or [])
         _introduce(model, live.facts())
         address = serving.address_of(bound, host)
         with serving.Service.of(live, hosts, tokens, limits, shown, teacher) as service:
             serving.serve(serving.create_app(service), bound, limits, lambda: _announce(address))
     console.remark("Stopped. All that was acknowledged is done.")
+
+
+def _limits(max_request: int, max_photo: int, max_pixels: int, rate: int) -> RequestLimits:
+    """What the server takes, from the options."""
+    from layup.serving import RequestLimits
+
+    if max_photo > max_request:
+        raise InputError(
+            f"A photo of {max_photo} MB would not fit into a request of {max_request} MB. Allow requests "
+            "that are at least as large as photos.",
+            about="max_request",
+        )
+    body = max_request * MB
+    return RequestLimits(
+        body=body,
+        image=max_photo * MB,
+        pixels=max_pixels * 10**6,
+        rate=rate,
+        burst=2 * rate,
+        held=max(RequestLimits.held, 2 * body),
+    )
 
 
 def _require_as_it_is(model: Path, wanted: Wanted, demo: bool) -> None:

@@ -280,6 +280,7 @@ class Info(BaseModel):
     saved: bool = Field(description="Whether it is in a file of the server; otherwise it ends with it.")
     state_hash: str | None
     classes: dict[str, int]
+    expected: Expectation | None
     backbone: Network
     layup: str = Field(description="The version of layup.")
     keeps: str = Field(description="What is kept of a photo, in words.")
@@ -305,8 +306,9 @@ class DemoPhoto(BaseModel):
 
 
 class Demo(BaseModel):
-    """Pictures to try."""
+    """Pictures to try, and what may be done with them."""
 
+    about: str
     photos: list[DemoPhoto]
 
 

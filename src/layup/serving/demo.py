@@ -21,15 +21,21 @@ EACH = 12
 """Pictures that are taught of each digit."""
 SHOWN = 4
 """Pictures to try of each digit."""
+ABOUT = (
+    f"The model was taught {EACH} pictures of each of {', '.join(TAUGHT[:-1])} and {TAUGHT[-1]}, and has "
+    f"never seen a {NEW}. Ask about one, say what it is, and ask about the next."
+)
+"""What a visitor may do with them."""
 SIDE = 96
 """Pixels per side, so that a person sees something."""
 
 
 @dataclass(frozen=True)
 class DemoPhotos:
-    """Pictures to try, by name: PNG files."""
+    """Pictures to try, by name: PNG files. about: what may be done with them."""
 
     pictures: Mapping[str, bytes]
+    about: str = ""
 
 
 def demo(live: LiveModel) -> DemoPhotos:
@@ -47,7 +53,7 @@ def demo(live: LiveModel) -> DemoPhotos:
         chosen = [i for i, each in enumerate(digits.test.labels) if each == label][:SHOWN]
         for number, i in enumerate(chosen, start=1):
             shown[f"a-{label}-{number}.png"] = _png(digits.test.images[i])
-    return DemoPhotos(shown)
+    return DemoPhotos(shown, ABOUT)
 
 
 def _png(pixels: object) -> bytes:

@@ -18,7 +18,6 @@ from layup.model import (
     Record,
     answers_of,
     begin_journal,
-    load,
     mark_of,
     read_journal,
 )
@@ -84,7 +83,7 @@ class Home:
         storage.require_writable(self.path)
         self._held.enter_context(storage.locked(self.path, on_wait=self._on_wait))
         if self._new is None or self.path.exists():
-            model = load(self.path, **self._loading)
+            model = ImageModel.load(self.path, **self._loading)
         else:
             model = self._new()
             model.save(self.path)

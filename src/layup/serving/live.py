@@ -65,7 +65,7 @@ class LiveModel:
     Images are contents of files. One that cannot be used fails alone. With a `key`, the same request again
     gets the first outcome, and changes nothing.
 
-    One thread reads photos with the network, and one changes the model. Whoever asks sees the newest
+    Callers decode, one thread has the network, and one changes the model. Whoever asks sees the newest
     snapshot, so predictions wait for no lesson. A lesson is on the disk, and seen by all, before it is
     confirmed.
     """
@@ -136,15 +136,16 @@ class LiveModel:
     def predict(self, images: Sequence[bytes]) -> Answer:
         """What the model says of photos; an `InputError` if it knows no class."""
         snapshot = self._keeper.snapshot
-        model = self._asked(snapshot)
-        found = model.predictions(images)
-        usable, digests = {*found.kept}, model.photo_features.digests(images)
-        ids = [
-            digest[:16].hex() if digest is not None and index in usable else None
-            for index, digest in enumerate(digests)
-        ]
-        learned = snapshot.knowledge.known.labels_of(digest or b"" for digest in digests)
-        return Answer(snapshot.version, found, ids, learned)
+        predictor = snapshot.predictor
+        parts = [*self._predicting.used(images, predictor.scored)]
+        digests = {at: digest for each in parts for at, digest in each.found.of_each()}
+        learned = dict(zip(digests, snapshot.knowledge.known.labels_of(digests.values()), strict=True))
+        return Answer(
+            snapshot.version,
+            predictor.predictions((each.found, each.made) for each in parts),
+            [digests[at][:16].hex() if at in digests else None for at in range(len(images))],
+            [learned.get(at, ()) for at in range(len(images))],
+        )
 
     def explain(self, image: bytes, heat: bool = True) -> Explanation:
         """Why a photo gets its label."""
@@ -240,17 +241,17 @@ class LiveModel:
         )
         features, cache = model.photo_features, cache_of(model.reading)
         self._learning = features.read_by(SharedSource(features.extractor, self._network), model.reading)
-        self._asking = self._reader(model, NoCache())
+        self._predicting, self._asking = self._reader(model, NoCache())
         # What was learned is subtracted as it was added, and of other photos nothing is to stay.
-        self._forgetting = self._reader(
+        _, self._forgetting = self._reader(
             model, ReadOnlyCache(cache) if isinstance(cache, FeatureCache) else cache
         )
 
-    def _reader(self, model: ImageModel, cache: FeatureCache | NoCache) -> PhotoFeatures:
-        """What reads photos for any thread, with this cache."""
+    def _reader(self, model: ImageModel, cache: FeatureCache | NoCache) -> tuple[SharedSource, PhotoFeatures]:
+        """What reads photos for any thread, with this cache; and the same as features of a model."""
         reading: Reading = {**model.reading, "cache": cache}
-        source = model.photo_features.spec.build(model.backbone_, reading)
-        return model.photo_features.read_by(SharedSource(source, self._network), reading)
+        source = SharedSource(model.photo_features.spec.build(model.backbone_, reading), self._network)
+        return source, model.photo_features.read_by(source, reading)
 
     def _asked(self, snapshot: Snapshot) -> ImageModel:
         """A model of what a snapshot knows, for one caller; photos that it reads are not cached."""

@@ -2,45 +2,76 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 from torch import Tensor
 
 from layup.errors import BusyError, LayupError
-from layup.features import Extraction, FeatureSource, Rows
+from layup.features import Extraction, Extractor, FeatureSource, Rows, in_batches
 from layup.images import ImageSource
 from layup.serving.waiting import awaited
 
 T = TypeVar("T")
 
 
-RETURN = 0.3
+class Sliced(Protocol):
+    """Something for every row, of which a part can be taken."""
+
+    def __getitem__(self, rows: slice, /) -> Self:
+        """What there is for these rows."""
+        ...
+
+
+S = TypeVar("S", bound=Sliced)
+Use = Callable[[Rows], S]
+"""What becomes of rows: asked once for all rows of a pass that have the same use."""
+
+READERS = max(1, min(4, (os.cpu_count() or 1) // 2))
+"""Callers that decode at the same time. The network needs cores too, and each the memory of a large photo."""
+
+RETURN = 1.0
 """The share of its time that a pass with room waits for those of the one before it, who often ask again.
 
 Otherwise two groups of clients would take turns for ever, each in passes of half the size and the same cost.
 """
 
 
+def _itself(rows: Rows) -> Rows:
+    """What becomes of rows that nobody wants more of."""
+    return rows
+
+
+@dataclass(frozen=True)
+class Used(Generic[S]):
+    """What was found in the images of a caller, and what became of their rows."""
+
+    found: Extraction
+    made: S
+
+
 @dataclass
 class _Job:
-    """Images for a source, or anything else that uses the network."""
+    """Images that were read for a source, or anything else that uses the network."""
 
     source: FeatureSource | None
-    images: Sequence[ImageSource]
+    images: int
+    read: Any = None
+    use: Use[Any] = _itself
     work: Callable[[], Any] | None = None
     done: Future[Any] = field(default_factory=Future)
 
 
 class NetworkThread:
-    """Reads the images of many callers together: a pass of 16 costs as much as one of a single image.
+    """Computes what many callers have read together: a pass of 16 costs as much as one of a single image.
 
     Args:
         together: images of a pass.
@@ -59,6 +90,7 @@ class NetworkThread:
         self._jobs: deque[_Job] = deque()
         self._changed = threading.Condition()
         self._callers = 0
+        self._readers = threading.Semaphore(READERS)
         self._answered = 0  # images of the last pass
         self._back = 0.0  # when those who asked for it would be back
         self._open = True
@@ -96,14 +128,24 @@ class NetworkThread:
                 self._callers -= 1
                 self._changed.notify_all()
 
-    def extract(self, source: FeatureSource, images: Sequence[ImageSource]) -> Extraction:
-        """What a source reads in at most `together` images."""
-        found: Extraction = self._asked(_Job(source, images))
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """A caller decodes its images, when it is its turn."""
+        if not self._readers.acquire(timeout=self.patience):
+            raise BusyError(f"Reading these photos takes longer than {self.patience:g} s. It was not begun.")
+        try:
+            yield
+        finally:
+            self._readers.release()
+
+    def compute(self, source: FeatureSource, images: int, read: Any, use: Use[S]) -> Used[S]:
+        """The rows of at most `together` images that were read for a source, and what a use makes of them."""
+        found: Used[S] = self._asked(_Job(source, images, read, use))
         return found
 
     def run(self, work: Callable[[], T]) -> T:
         """What something returns that uses the network."""
-        found: T = self._asked(_Job(None, (), work))
+        found: T = self._asked(_Job(None, 0, work=work))
         return found
 
     def _asked(self, job: _Job) -> Any:
@@ -152,14 +194,14 @@ class NetworkThread:
             self._jobs
             and jobs[0].source is not None
             and self._jobs[0].source is jobs[0].source
-            and sum(len(job.images) for job in [*jobs, self._jobs[0]]) <= self.together
+            and _images([*jobs, self._jobs[0]]) <= self.together
         ):
             jobs.append(self._jobs.popleft())
         return [job for job in jobs if job.done.set_running_or_notify_cancel()]
 
 
 def _images(jobs: Iterable[_Job]) -> int:
-    return sum(len(job.images) for job in jobs)
+    return sum(job.images for job in jobs)
 
 
 def _do(jobs: Sequence[_Job]) -> None:
@@ -170,11 +212,21 @@ def _do(jobs: Sequence[_Job]) -> None:
         assert first.work is not None
         first.done.set_result(first.work())
         return
-    found = first.source.extract([image for job in jobs for image in job.images])
-    ends = np.cumsum([len(job.images) for job in jobs]).tolist()
-    parts = [_part(found, start, end) for start, end in zip([0, *ends], ends, strict=False)]
-    for job, part in zip(jobs, parts, strict=True):
-        job.done.set_result(part)
+    found = first.source.computed([job.read for job in jobs])
+    for job, used in zip(jobs, _used(found, [job.use for job in jobs]), strict=True):
+        job.done.set_result(used)
+
+
+def _used(found: Sequence[Extraction], uses: Sequence[Use[Any]]) -> list[Used[Any]]:
+    """Each extraction with what its use makes of its rows; rows of the same use go there together."""
+    used: dict[int, Used[Any]] = {}
+    for use in dict.fromkeys(uses):
+        same = [number for number, each in enumerate(uses) if each == use]
+        rows = [found[number].rows for number in same]
+        made, ends = use(np.concatenate(rows)), np.cumsum([0, *map(len, rows)]).tolist()
+        for number, start, end in zip(same, ends[:-1], ends[1:], strict=True):
+            used[number] = Used(found[number], made[start:end])
+    return [used[number] for number in range(len(found))]
 
 
 def _do_alone(job: _Job) -> None:
@@ -184,36 +236,41 @@ def _do_alone(job: _Job) -> None:
         job.done.set_exception(error)
 
 
-def _part(found: Extraction, start: int, end: int) -> Extraction:
-    """What was found in the images from one index to another."""
-    inside = (found.kept >= start) & (found.kept < end)
-    return Extraction(
-        found.rows[inside],
-        found.kept[inside] - start,
-        [digest for digest, is_inside in zip(found.digests, inside, strict=True) if is_inside],
-        [replace(each, index=each.index - start) for each in found.bad if start <= each.index < end],
-        found.forwarded,
-    )
-
-
 class SharedSource(FeatureSource):
-    """A feature source for any thread: another one reads what it is asked for."""
+    """A feature source for any thread: each reads its own images, and another one computes."""
 
     def __init__(self, source: FeatureSource, network: NetworkThread) -> None:
         self.layers = source.layers
-        self.cache = source.cache
         self.steps = source.steps
         self._source = source
         self._network = network
 
+    @property
+    def extractor(self) -> Extractor:
+        """What reads images for the source."""
+        return self._source.extractor
+
+    def reader(self, images: Sequence[ImageSource]) -> Callable[[list[int]], Any]:
+        """What reads images for the source."""
+        return self._source.reader(images)
+
+    def computed(self, reads: Sequence[Any]) -> list[Extraction]:
+        """The rows of what was read, in a turn of the network's."""
+        return self._network.run(lambda: self._source.computed(reads))
+
     def stream(self, images: Sequence[ImageSource], title: str = "Reading images") -> Iterator[Extraction]:
         """Rows in the order given, as many as fit into a pass at a time, so that others come between."""
-        step = self._network.together
+        for used in self.used(images, _itself):
+            yield used.found
+
+    def used(self, images: Sequence[ImageSource], use: Use[S]) -> Iterator[Used[S]]:
+        """The same, and what a use makes of the rows, together with those of others who have the same use."""
+        read = self._source.reader(images)
         with self._network.calling():
-            for start in range(0, len(images), step):
-                part = self._network.extract(self._source, images[start : start + step])
-                bad = [replace(each, index=each.index + start) for each in part.bad]
-                yield replace(part, kept=part.kept + start, bad=bad)
+            for indices in in_batches(range(len(images)), self._network.together):
+                with self._network.reading():
+                    found = read(indices)
+                yield self._network.compute(self._source, len(indices), found, use)
 
     def rows_of(self, pixels: Tensor) -> Rows:
         """The rows of preprocessed images, past the cache."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from layup.algebra import Expected
-from layup.model import Estimate, Knowledge, Predictions
+from layup.model import Estimate, Knowledge, Predictions, Predictor
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,11 @@ class Snapshot:
             sums = frozen.parts.sums
             frozen.classifier.scores_of(sums.means[:1].astype("float32"))
         return cls(version, frozen, estimate)
+
+    @cached_property
+    def predictor(self) -> Predictor:
+        """What predicts, the same for all who ask; refused if it knows no class."""
+        return Predictor(self.knowledge.classifier, self.knowledge.calibration)
 
 
 @dataclass(frozen=True)

@@ -103,10 +103,10 @@ export class Api {
   }
 }
 
-/** The form of some photos, with more fields. */
+/** The form of some photos, with more fields; one of several values is there several times. */
 export function formOf(photos, fields = {}) {
   const form = new FormData();
-  for (const [name, value] of Object.entries(fields)) form.append(name, value);
+  for (const [name, values] of Object.entries(fields)) for (const value of [values].flat()) form.append(name, value);
   for (const photo of photos) form.append("images", photo.file, photo.name);
   return form;
 }

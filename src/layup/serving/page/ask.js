@@ -3,15 +3,16 @@
 import { adders } from "./adders.js";
 import { unlabelled } from "./asker.js";
 import { barsOf, drawBars } from "./bars.js";
-import { button, element, keyed, say, whileBusy } from "./dom.js";
-import { takesDrops } from "./files.js";
+import { button, element, keyed, say, step, whileBusy } from "./dom.js";
+import { canDrop, takesDrops } from "./files.js";
 import { drawReasons } from "./reasons.js";
-import { currentPhoto } from "./state.js";
+import { currentPhoto, total } from "./state.js";
 import { opened } from "./tile.js";
 import { drawTruth } from "./truth.js";
-import { listed, percent } from "./words.js";
+import { counted, listed, percent } from "./words.js";
 
 const COMPARABLE = 3; // photos without a label, from which on it makes sense to ask which to label next
+const ENOUGH = 10; // photos, before which "none of these" is hardly calibrated
 
 /** All of the part "Ask". */
 export function drawAsk(root, store, asker, learner, notices) {
@@ -20,18 +21,20 @@ export function drawAsk(root, store, asker, learner, notices) {
   const viewer = drawPhoto(store);
   const verdict = element("p", { class: "verdict", "aria-live": "polite" });
   const detail = element("p", { class: "quiet" });
-  const answer = element("div", { class: "answer" }, verdict, detail);
+  const headline = element("div", { class: "headline" }, verdict);
+  const answer = element("div", { class: "answer" }, headline, detail);
   place.append(viewer, drawInvitation(take, notices, store));
   takesDrops(place, take);
   root.append(place, answer);
   drawBars(answer, store);
-  drawReasons(answer, store, asker, viewer.canvas);
+  drawReasons(answer, headline, store, asker, viewer.canvas);
   drawTruth(answer, store, learner);
-  drawTries(root, store, asker);
   drawStrip(root, store, asker, () => place.scrollIntoView({ block: "nearest" }));
+  drawTries(root, store, asker);
   store.drawn((state) => {
     const photo = currentPhoto(state);
     place.classList.toggle("full", Boolean(photo));
+    place.classList.toggle("next", !photo && state.lessons.length > 0);
     answer.hidden = !photo;
     if (photo) [verdict, detail].forEach((node, i) => say(node, verdictOf(photo, state)[i]));
   });
@@ -48,7 +51,8 @@ function verdictOf(photo, state) {
   const known = answer.learned_as ?? [];
   const taught = known.length ? `It was taught this very photo as ${listed(known)}.` : "";
   const strange = `It is unlike all that the model has learned. The nearest is ${answer.label}.`;
-  return answer.unknown ? ["None of these", taught || strange] : [answer.label, taught];
+  const early = total(state) < ENOUGH ? `From ${counted(total(state), "photo")}, this is a first guess: more make it surer.` : "";
+  return answer.unknown ? ["None of these", taught || `${strange} ${early}`] : [answer.label, taught || early];
 }
 
 /** The photo itself, at full size, with a canvas over it for the heat. */
@@ -61,7 +65,7 @@ function drawPhoto(store) {
   let url = null; // of the file itself: the browser reads it from where it is
   image.addEventListener("error", () => {
     image.hidden = true;
-    nameless.textContent = `${shown?.name}: this browser cannot show it; the model may well read it.`;
+    nameless.textContent = `${shown?.name}: this browser cannot show it.`;
   });
   store.drawn((state) => {
     const photo = currentPhoto(state);
@@ -79,26 +83,36 @@ function drawPhoto(store) {
 }
 
 function drawInvitation(take, notices, store) {
+  const third = step(3);
   const text = element("p", { class: "drop-text" });
   store.drawn((state) => {
-    const first = state.classes.length ? "Drop a photo here, or paste one." : "Then show it a photo that it has not seen.";
-    say(text, first);
+    third.hidden = state.classes.length > 0;
+    say(text, invitationOf(state));
   });
-  return element("div", { class: "invitation" }, text, adders("Choose photos", "to ask about", take, notices));
+  return element("div", { class: "invitation" }, third, text, adders("Choose photos", "to ask about", take, notices));
+}
+
+function invitationOf({ classes, asked, lessons }) {
+  if (!classes.length) return "Then show it a photo that it has not seen.";
+  if (!asked.length && lessons.length) return "Now show it a photo that it has not seen.";
+  if (canDrop) return "Drop a photo here, or paste one.";
+  return asked.length ? "" : "What is on a photo?";
 }
 
 /** Pictures that a demonstration brings along. */
 function drawTries(root, store, asker) {
   const list = element("ul", { class: "tiles" });
-  const box = element("div", { class: "tries", hidden: true }, element("h3", {}, "Pictures to try"), list);
+  const about = element("p", { class: "quiet" });
+  const box = element("div", { class: "tries", hidden: true }, element("h3", {}, "Pictures to try"), about, list);
   const fetched = async ({ name, url }) => {
     const blob = await (await fetch(url)).blob();
     await asker.ask([new File([blob], name, { type: blob.type })]);
   };
   root.append(box);
   store.drawn((state) => {
-    box.hidden = !state.demo.length;
-    keyed(list, state.demo, ({ url }) => url, (each) => {
+    box.hidden = !state.demo.photos.length;
+    say(about, state.demo.about);
+    keyed(list, state.demo.photos, ({ url }) => url, (each) => {
       const image = element("img", { src: each.url, alt: `Ask about ${each.name}`, loading: "lazy" });
       return element("li", {}, element("button", { type: "button", class: "tile", onclick: () => fetched(each) }, image));
     });
@@ -110,7 +124,9 @@ function drawStrip(root, store, asker, show) {
   const list = element("ul", { class: "tiles strip" });
   const next = button("Which should I label next?", () =>
     whileBusy(next, "Comparing …", () => asker.suggest()).then(show),
+    { class: "small" },
   );
+  const title = element("h3", {});
   const open = (photo) => {
     asker.look(now(store, photo));
     show();
@@ -118,13 +134,19 @@ function drawStrip(root, store, asker, show) {
   const box = element(
     "div",
     { class: "asked", hidden: true },
-    element("h3", {}, "Asked in this tab"),
+    element(
+      "div",
+      { class: "row" },
+      title,
+      next,
+      button("Clear", () => asker.clear(), { class: "small", "aria-label": "Clear the photos that were asked about" }),
+    ),
     list,
-    element("div", { class: "row" }, next, button("Clear", () => asker.clear(), { "aria-label": "Clear the photos that were asked about" })),
   );
   root.append(box);
   store.drawn((state) => {
     box.hidden = !state.asked.length;
+    say(title, counted(state.asked.length, "photo"));
     next.hidden = unlabelled(state.asked).length < COMPARABLE;
     keyed(list, inOrder(state), ({ photo }) => photo.key, (item) => opened(item, () => open(item.photo)));
   });

@@ -109,10 +109,16 @@ export class Asker {
   async #answered(photos, { version, predictions }) {
     for (const [i, said] of predictions.entries()) {
       const thumb = photos[i].thumb ?? (await thumbnail(photos[i].file));
+      if (this.#latest(photos[i]).answer?.version > version) continue; // a newer answer has come meanwhile
       const answer = said?.label ? { ...said, version } : null;
       const problem = said?.error?.message ?? null;
       this.#set(photos[i], { thumb, answer, problem, id: said?.id ?? photos[i].id });
     }
+  }
+
+  /** A photo as it is now; as it was if it has been cleared away. */
+  #latest(photo) {
+    return this.store.state.asked.find(({ key }) => key === photo.key) ?? photo;
   }
 
   #set(photo, changes) {

@@ -1,43 +1,42 @@
 // The classes: a card for each, with its count, this tab's pictures, and what can be done with it.
 
 import { adders } from "./adders.js";
+import { hasCamera, openCamera } from "./camera.js";
 import { confirmed, named } from "./dialogs.js";
-import { button, element, keyed, say } from "./dom.js";
-import { takesDrops } from "./files.js";
+import { button, element, keyed, say, step } from "./dom.js";
+import { canDrop, chooser, takesDrops } from "./files.js";
 import { newPhoto, photosOf, total } from "./state.js";
 import { selectable } from "./tile.js";
 import { counted } from "./words.js";
 
-const FEW = 18; // pictures that a card shows before it is asked for all
+const FEW = 14; // pictures that a card shows before it is asked for all
 const MANY = 12; // classes from which on they can be filtered
 const ALONE =
   "Only one photo: what the model keeps of this class are the features of that very photo. More photos blend it in.";
 
 /** The field for a new class, and the filter; the cards are drawn below it. */
 export function drawTools(root, store, learner) {
-  const name = element("input", { id: "new-name", maxLength: 200, autocomplete: "off", placeholder: "tabby cat" });
-  const take = (files, folder = null) => {
-    const label = name.value.trim() || folder;
-    if (!label) {
-      name.focus();
-      hint.textContent = "Type the name of the class first, then give its photos again.";
-      return;
-    }
+  const name = element("input", {
+    id: "new-name", maxLength: 200, autocomplete: "off", placeholder: "for example, tabby cat",
+  });
+  const take = async (files, groups = [{ label: null, files }]) => {
+    const label = name.value.trim();
     name.value = "";
-    hint.textContent = "";
-    learner.teach(files.map(newPhoto), label);
+    const each = label ? [{ label, files }] : await allNamed(groups);
+    const photos = each.flatMap((group) => group.files.map((file) => ({ ...newPhoto(file), label: group.label })));
+    if (photos.length) await learner.teachEach(photos);
   };
-  const hint = element("p", { id: "new-hint", class: "quiet", role: "status" });
   const form = element(
     "form",
     { class: "new drop", onsubmit: (event) => event.preventDefault(), "aria-label": "New class" },
-    element("p", { class: "lead" }, "Name something, and drop a few photos of it here."),
+    element("p", { class: "lead" }, `Name something, and ${canDrop ? "drop" : "add"} a few photos of it${canDrop ? " here" : ""}.`),
     element("p", { class: "lead-more" }, "It is recognised from then on: nothing is trained, and no photo is kept."),
+    step(1),
     element("label", { for: "new-name" }, "New class"),
     name,
-    element("p", { class: "drop-text" }, "Type its name, and drop its photos here. Five are a good beginning."),
+    step(2),
+    element("p", { class: "drop-text" }, `${canDrop ? "Drop its photos here, or a folder of them" : "Add its photos"}. Five are a good beginning.`),
     adders("Add photos", "the new class", take, learner.notices),
-    hint,
   );
   takesDrops(form, take);
   form.addEventListener("photos", (event) => take(event.detail));
@@ -51,6 +50,21 @@ export function drawTools(root, store, learner) {
     form.classList.toggle("first", state.connected && !state.classes.length);
     filtering.hidden = state.classes.length < MANY;
   });
+}
+
+/** The groups of photos; who gave those without a label is asked for it, and they are left out if there is none. */
+async function allNamed(groups) {
+  const named = [];
+  for (const { label, files } of groups) {
+    const known = label ?? (await askedName(files.length));
+    if (known) named.push({ label: known, files });
+  }
+  return named;
+}
+
+function askedName(count) {
+  const title = count === 1 ? "What is on this photo?" : `What is on these ${count} photos?`;
+  return named(title, null, "Name of the class", "", "Teach");
 }
 
 /** All cards. */
@@ -73,11 +87,11 @@ function card(label, store, learner) {
     all = true;
     node.update();
   }, { class: "link" });
-  const away = element("p", { class: "quiet" });
+  const away = element("p", { class: "quiet away" });
   const take = (files) => learner.teach(files.map(newPhoto), label);
-  const tools = element("div", { class: "tools" }, adders("Add photos", label, take, learner.notices), cardVerbs(label, store, learner));
-  const head = element("div", { class: "head" }, title, element("div", { class: "row" }, count, needs));
-  const node = element("li", { class: "card drop" }, head, note, tiles, more, away, tools);
+  const verbs = cardVerbs(label, store, learner, take);
+  const head = element("div", { class: "head" }, title, verbs, element("div", { class: "row" }, count, needs));
+  const node = element("li", { class: "card drop" }, head, note, tiles, more, away);
   takesDrops(node, take);
   node.addEventListener("photos", (event) => take(event.detail));
   const toggle = (id) => store.set({ selected: toggled(store.state.selected, id) });
@@ -86,22 +100,30 @@ function card(label, store, learner) {
     const known = state.classes.find((each) => each.label === label);
     if (!known) return;
     const photos = photosOf(state, label);
+    node.classList.toggle("bare", !photos.length && known.count > 0);
     const shown = all ? photos : photos.slice(0, FEW);
-    const items = shown.map((photo) => ({ photo, selected: state.selected.has(photo.id) }));
+    const items = shown.map((photo) => ({ key: photo.id, photo, selected: state.selected.has(photo.id) }));
+    if (state.mayTeach) items.push({ key: "add" });
     say(count, countOf(known));
     note.hidden = known.count !== 1;
     needs.hidden = known.count === 1 || !known.needs_more;
-    keyed(tiles, items, ({ photo }) => photo.id, (item) => selectable(item, toggle));
+    keyed(tiles, items, ({ key }) => key, (item) => (item.photo ? selectable(item, toggle) : adder(label, take)));
     more.hidden = shown.length === photos.length;
     say(more, `Show all ${photos.length}`);
     say(away, awayOf(known.count - photos.length, photos.length));
     away.hidden = !away.textContent;
-    tools.hidden = !state.mayTeach;
+    verbs.hidden = !state.mayTeach;
   };
   return node;
 }
 
-function cardVerbs(label, store, learner) {
+/** A square like those of photos, by which more of them come in. */
+function adder(label, take) {
+  const control = chooser("+", `Add photos: ${label}`, take, { class: "tile add", title: "Add photos, or drop them on this card" });
+  return element("li", {}, control);
+}
+
+function cardVerbs(label, store, learner, take) {
   const rename = async () => {
     const others = store.state.classes.map((each) => each.label).filter((each) => each !== label);
     const text = "If a class of that name is there, the two become one, and cannot be told apart again.";
@@ -117,13 +139,15 @@ function cardVerbs(label, store, learner) {
   };
   const select = () =>
     store.set({ selected: new Set([...store.state.selected, ...photosOf(store.state, label).map(({ id }) => id)]) });
+  const camera = () => learner.notices.trying(() => openCamera(`Camera: ${label}`, take));
   const menu = element(
     "details",
     { class: "verbs", onclick: chosen, onkeydown: pressed, onfocusout: left },
-    element("summary", { "aria-label": `More about ${label}` }, "More"),
+    element("summary", { "aria-label": `More about ${label}` }, "⋯"),
     element(
       "div",
       { class: "menu" },
+      hasCamera ? button("Take photos", camera) : null,
       button("Rename", rename),
       button("Select all pictures", select),
       button("Forget class", forget, { class: "grave" }),

@@ -41,11 +41,11 @@ export function drawConfusion(root, store, learner) {
 function tableOf({ confusion }, open) {
   const { labels, counts } = confusion;
   const shown = tabled(confusion);
-  const head = shown.map((j) => element("th", { scope: "col" }, element("span", {}, labels[j])));
+  const head = shown.map((j) => heading("col", labels[j]));
   const rows = shown.map((i) => {
     const sum = counts[i].reduce((a, b) => a + b, 0);
     const cells = shown.map((j) => cellOf(labels[i], labels[j], counts[i][j], sum, open));
-    return element("tr", {}, element("th", { scope: "row" }, labels[i]), ...cells);
+    return element("tr", {}, heading("row", labels[i]), ...cells);
   });
   return element(
     "table",
@@ -54,6 +54,11 @@ function tableOf({ confusion }, open) {
     element("thead", {}, element("tr", {}, element("td", {}), ...head)),
     element("tbody", {}, ...rows),
   );
+}
+
+/** The name of a class beside the table: a long one is cut, and shown whole to a pointer. */
+function heading(scope, label) {
+  return element("th", { scope, title: label }, element("span", {}, label));
 }
 
 function cellOf(label, said, count, sum, open) {

@@ -20,6 +20,11 @@ export function element(tag, properties = {}, ...children) {
   return made;
 }
 
+/** The number of a step, for those who see it: what is to be done is said beside it. */
+export function step(number) {
+  return element("span", { class: "step", "aria-hidden": "true" }, number);
+}
+
 /** A button that submits nothing. */
 export function button(text, onclick, properties = {}) {
   return element("button", { type: "button", onclick, ...properties }, text);

@@ -4,27 +4,49 @@ import { element } from "./dom.js";
 
 const LEFT_BEHIND = /^(\.|Thumbs\.db$|desktop\.ini$)/i; // what systems leave in folders
 
-async function inEntry(entry) {
-  if (LEFT_BEHIND.test(entry.name)) return [];
-  if (entry.isFile) return [await new Promise((resolve, reject) => entry.file(resolve, reject))];
-  const reader = entry.createReader();
+/** Whether files can be dragged here: on a phone they are chosen. */
+export const canDrop = !matchMedia("(hover: none)").matches;
+
+/** What is in a folder: files and folders. */
+async function inFolder(folder) {
+  const reader = folder.createReader();
   const found = [];
   for (;;) {
     const some = await new Promise((resolve, reject) => reader.readEntries(resolve, reject));
-    if (!some.length) return found;
-    for (const each of some) found.push(...(await inEntry(each)));
+    if (!some.length) return found.filter((entry) => !LEFT_BEHIND.test(entry.name));
+    found.push(...some);
   }
 }
 
-/** The files of a drop, with those in folders; `folder` is the name of a folder that was dropped alone. */
-export async function dropped(transfer) {
-  const entries = [...transfer.items].map((item) => item.webkitGetAsEntry?.()).filter(Boolean);
-  if (!entries.length) return { files: [...transfer.files], folder: null };
-  const folder = entries.length === 1 && entries[0].isDirectory ? entries[0].name : null;
-  return { files: (await Promise.all(entries.map(inEntry))).flat(), folder };
+/** All files of some entries, also those inside of folders. */
+async function filesOf(entries) {
+  const found = [];
+  for (const entry of entries) {
+    if (entry.isFile) found.push(await new Promise((resolve, reject) => entry.file(resolve, reject)));
+    else found.push(...(await filesOf(await inFolder(entry))));
+  }
+  return found;
 }
 
-/** Let an element take photos that are dropped on it. */
+/** The photos of a folder under its name; a folder of nothing but folders stands for these. */
+async function groupsOf(folder) {
+  const entries = await inFolder(folder);
+  if (entries.length && entries.every((entry) => entry.isDirectory)) {
+    return (await Promise.all(entries.map(groupsOf))).flat();
+  }
+  return [{ label: folder.name, files: await filesOf(entries) }];
+}
+
+/** The files of a drop, by the names of the folders that they are in; those that are in none have no label. */
+export async function dropped(transfer) {
+  const entries = [...transfer.items].map((item) => item.webkitGetAsEntry?.()).filter(Boolean);
+  if (!entries.length) return [{ label: null, files: [...transfer.files] }];
+  const loose = await filesOf(entries.filter((entry) => entry.isFile));
+  const folders = await Promise.all(entries.filter((entry) => entry.isDirectory).map(groupsOf));
+  return [{ label: null, files: loose }, ...folders.flat()].filter(({ files }) => files.length);
+}
+
+/** Let an element take photos that are dropped on it: `take` gets all of them, and by which folders they came. */
 export function takesDrops(node, take) {
   let depth = 0; // of elements inside that were entered and not left
   const show = (change) => {
@@ -35,16 +57,16 @@ export function takesDrops(node, take) {
   node.addEventListener("dragleave", () => show(-1));
   node.addEventListener("dragover", (event) => event.preventDefault());
   node.addEventListener("drop", async (event) => {
-    event.preventDefault();
-    event.stopPropagation();
     show(-depth);
-    const { files, folder } = await dropped(event.dataTransfer);
-    if (files.length) take(files, folder);
+    if (event.defaultPrevented) return; // what is inside has taken them
+    event.preventDefault();
+    const groups = await dropped(event.dataTransfer);
+    if (groups.length) take(groups.flatMap(({ files }) => files), groups);
   });
 }
 
 /** A button that opens the choice of files. */
-export function chooser(text, label, take) {
+export function chooser(text, label, take, properties = {}) {
   const input = element("input", {
     type: "file",
     multiple: true,
@@ -57,7 +79,7 @@ export function chooser(text, label, take) {
       if (files.length) take(files);
     },
   });
-  return element("label", { class: "button" }, input, element("span", { "aria-hidden": "true" }, text));
+  return element("label", { class: "button", ...properties }, input, element("span", { "aria-hidden": "true" }, text));
 }
 
 /** The images on a clipboard. */

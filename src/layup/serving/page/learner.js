@@ -25,11 +25,11 @@ class Outcome {
     this.problems.push(`${photo.name}: ${reason}`);
   }
 
-  sentence(label) {
+  sentence(name) {
     const { learned, known, moved } = this.counts;
     const said = [];
-    if (learned) said.push(`Learned ${counted(learned, "photo")} of ${label}.`);
-    if (moved) said.push(`Moved ${counted(moved, "photo")} to ${label}.`);
+    if (learned) said.push(`Learned ${counted(learned, "photo")} of ${name}.`);
+    if (moved) said.push(`Moved ${counted(moved, "photo")} to ${name}.`);
     if (known) said.push(`${counted(known, "photo")} known already: a photo counts once.`);
     return said.join(" ");
   }
@@ -41,24 +41,31 @@ export class Learner {
     Object.assign(this, parts);
   }
 
-  /** Teach photos as one class; with `relabel`, those that are known as another class move. */
-  async teach(photos, label, relabel = false) {
+  /** Teach photos as one class. */
+  teach(photos, label) {
+    return this.teachEach(photos.map((photo) => ({ ...photo, label })));
+  }
+
+  /** Photos that may have been learned as another class are of this one. */
+  move(photos, label) {
+    return this.teachEach(photos.map((photo) => ({ ...photo, label })), true);
+  }
+
+  /** Teach photos, each as its own label; with `relabel`, those that are known as another class move. */
+  async teachEach(photos, relabel = false) {
     const outcome = new Outcome();
+    const name = nameOf(photos);
+    const form = (part) => formOf(part, { labels: part.map(({ label }) => label), relabel });
     const finished = await this.notices.trying(() =>
-      this.jobs.run(`Teaching ${label}`, photos, {
-        send: (part, signal) => this.api.change("teach", formOf(part, { label, relabel }), signal),
-        done: (part, answer) => this.#learned(part, answer, label, outcome),
+      this.jobs.run(`Teaching ${name}`, photos, {
+        send: (part, signal) => this.api.change("teach", form(part), signal),
+        done: (part, answer) => this.#learned(part, answer, outcome),
         refused: (photo, reason) => outcome.refuse(photo, reason),
       }),
     );
     this.#remember(outcome);
     await this.refresh();
-    this.#tell(label, outcome, finished === false);
-  }
-
-  /** Photos that were learned as another class are of this one. */
-  move(photos, label) {
-    return this.teach(photos, label, true);
+    this.#tell(name, outcome, finished === false);
   }
 
   async forget(photos) {
@@ -103,14 +110,14 @@ export class Learner {
     await this.refresh();
   }
 
-  async #learned(part, answer, label, outcome) {
+  async #learned(part, answer, outcome) {
     const reached = new Map(this.store.state.taught);
     outcome.versions.push(answer.version);
     for (const [i, said] of answer.photos.entries()) {
       outcome.add(part[i], said);
       if (!REACHED.includes(said.status)) continue;
       const thumb = part[i].thumb ?? (await thumbnail(part[i].file));
-      reached.set(said.id, { ...part[i], thumb, id: said.id, label: said.label ?? label });
+      reached.set(said.id, { ...part[i], thumb, id: said.id, label: said.label ?? part[i].label });
     }
     // Another part may have arrived meanwhile: only what is new here is added.
     this.store.set({ taught: new Map([...this.store.state.taught, ...reached]) });
@@ -123,15 +130,16 @@ export class Learner {
     this.store.set({ lessons: [...this.store.state.lessons, lesson] });
   }
 
-  #tell(label, outcome, cancelled) {
-    const said = outcome.sentence(label);
+  #tell(name, outcome, cancelled) {
+    const said = outcome.sentence(name);
     if (cancelled) this.notices.tell(`Cancelled. ${said} Undo takes that back.`);
     else if (said) this.notices.tell(said);
     if (outcome.problems.length) this.notices.warn(outcome.problems.slice(0, 5).join("\n"));
     if (outcome.elsewhere.length) {
       const photos = outcome.elsewhere;
-      const text = `${counted(photos.length, "photo")} known as another class, so not learned as ${label}.`;
-      this.notices.offer(text, `Move to ${label}`, () => this.move(photos, label));
+      const elsewhere = nameOf(photos);
+      const text = `${counted(photos.length, "photo")} known as another class, so not learned as ${elsewhere}.`;
+      this.notices.offer(text, `Move to ${elsewhere}`, () => this.teachEach(photos, true));
     }
   }
 
@@ -169,6 +177,12 @@ export class Learner {
     this.store.set({ taught: left, selected: new Set([...selected].filter((id) => left.has(id))) });
     sweep(this.store.state);
   }
+}
+
+/** The class of photos, or how many these are. */
+function nameOf(photos) {
+  const labels = new Set(photos.map(({ label }) => label));
+  return labels.size === 1 ? photos[0].label : counted(labels.size, "class", "classes");
 }
 
 /** The items, with changes to the last one. */

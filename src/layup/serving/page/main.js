@@ -27,12 +27,13 @@ const jobs = new Jobs(store);
 const asker = new Asker({ api, store, jobs, notices });
 const learner = new Learner({ api, store, jobs, notices, refresh });
 
-/** What the server knows now; the accuracy to expect comes later than the lesson. */
+/** What the server knows now. What it says of photos and of itself then comes later than the lesson. */
 async function refresh() {
   await notices.trying(async () => {
     const info = await api.get("model/info");
     await readClasses({ info, mayTeach: info.may_teach });
-    await Promise.all([asker.log(), asker.askAgain()]);
+    asker.log();
+    asker.askAgain();
     if (store.state.classes.length > 1 && !store.state.expected) awaitExpected(store.state.version);
   });
 }
@@ -50,6 +51,11 @@ async function awaitExpected(version, pauses = PAUSES) {
   if (!store.state.expected) await awaitExpected(version, pauses.slice(1));
 }
 
+/** The network that is read, in words. */
+function networkOf({ backbone }) {
+  return backbone.name === "bundled" ? "bundled network" : backbone.name;
+}
+
 /** What the model is, in a line. */
 function factsOf(state) {
   if (!state.connected || !state.info) return "";
@@ -57,7 +63,7 @@ function factsOf(state) {
     ? `${counted(state.classes.length, "class", "classes")}, ${counted(total(state), "photo")}`
     : "knows nothing yet";
   const where = state.info.saved ? "saved with every lesson" : "in memory only: download it to keep it";
-  return [size, state.info.backbone?.name, where, state.mayTeach ? null : "read-only"].filter(Boolean).join(" · ");
+  return [size, networkOf(state.info), where, state.mayTeach ? null : "read-only"].filter(Boolean).join(" · ");
 }
 
 function drawTop() {
@@ -68,6 +74,7 @@ function drawTop() {
     say(at("keeps"), state.info?.keeps ?? "");
     at("undo").hidden = !state.mayTeach;
     at("undo").disabled = at("download").disabled = !state.classes.length;
+    at("lessons").hidden = document.querySelector('a[href="#lessons"]').hidden = !state.log.length;
   });
 }
 
@@ -82,6 +89,10 @@ function listen() {
     else asker.ask(files);
   });
   takesDrops(document.body, (files) => asker.ask(files));
+  window.addEventListener("beforeunload", (event) => {
+    if (store.state.jobs.length) event.preventDefault(); // the browser asks whether to leave what is being sent
+  });
+  window.addEventListener("unhandledrejection", ({ reason }) => notices.warn(`Something went wrong: ${reason.message}`));
   document.addEventListener("visibilitychange", () => {
     if (!document.hidden) notices.trying(() => readClasses()); // others may have taught meanwhile
   });
@@ -98,4 +109,4 @@ drawJobs(at("jobs"), store);
 drawSelection(at("selection"), store, learner);
 listen();
 await refresh();
-await notices.trying(async () => store.set({ demo: (await api.get("demo")).photos }));
+await notices.trying(async () => store.set({ demo: await api.get("demo") }));

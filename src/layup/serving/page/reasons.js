@@ -5,21 +5,24 @@ import { draw } from "./heat.js";
 import { currentPhoto } from "./state.js";
 import { signed } from "./words.js";
 
-export function drawReasons(root, store, asker, canvas) {
+/** The button goes to `head`, beside the answer. */
+export function drawReasons(root, head, store, asker, canvas) {
   const explain = () => asker.explain(currentPhoto(store.state));
   const ask = button("Why?", () => whileBusy(ask, "Covering every part of it …", explain));
   const summary = element("p", { role: "status" });
   const legend = element("p", { class: "quiet legend" }, "Orange: where covering the photo costs the answer most.");
   const layers = element("div", {});
-  const box = element("div", { class: "reasons" }, ask, summary, legend, layers);
+  const box = element("div", { class: "reasons" }, summary, legend, layers);
   const image = canvas.previousElementSibling;
   let drawn = null;
+  head.append(ask);
   root.append(box);
   store.drawn((state) => {
     const photo = currentPhoto(state);
     const found = photo && state.reasons.get(photo.key);
     const reasons = found?.version === state.version ? found : null;
     ask.hidden = !photo?.answer || Boolean(reasons);
+    box.classList.toggle("shown", Boolean(reasons));
     canvas.hidden = legend.hidden = !reasons?.heat;
     say(summary, reasons?.summary ?? "");
     if (drawn === reasons) return;

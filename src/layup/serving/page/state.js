@@ -29,7 +29,7 @@ export function beginning() {
     jobs: [], // uploads that run: {key, title, done, total, cancel}
     filter: "", // what the names of the shown classes contain
     suggested: [], // keys of asked photos, the one that would teach most first
-    demo: [],
+    demo: { about: "", photos: [] }, // what a demonstration brings along
     audit: null,
     log: [],
     lessons: [], // what this tab taught: {versions, ids, at}, oldest first; `at`: the version that it led to

@@ -7,11 +7,11 @@ export function counted(number, noun, plural = `${noun}s`) {
   return `${NUMBER.format(number)} ${number === 1 ? noun : plural}`;
 }
 
-/** A share as "93 %"; what is nearly all or nearly nothing is not said to be all or nothing. */
+/** A share as "93 %", on one line; what is nearly all or nearly nothing is not said to be all or nothing. */
 export function percent(share) {
-  if (share > 0 && share < 0.005) return "< 1 %";
-  if (share < 1 && share >= 0.995) return "> 99 %";
-  return `${Math.round(100 * share)} %`;
+  if (share > 0 && share < 0.005) return "<\u00a01\u00a0%";
+  if (share < 1 && share >= 0.995) return ">\u00a099\u00a0%";
+  return `${Math.round(100 * share)}\u00a0%`;
 }
 
 /** "a", "a and b", "a, b and c". */

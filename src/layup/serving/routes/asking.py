@@ -7,11 +7,11 @@ from typing import Annotated, Any
 import numpy as np
 from fastapi import APIRouter, Depends, Query, Request
 
-from layup.algebra import Expected
+from layup.algebra import ENOUGH, Expected
 from layup.serving import answers
 from layup.serving.live import LiveModel
 from layup.serving.refusals import RequestError
-from layup.serving.routes.bodies import SINGLE, body, form, refusals
+from layup.serving.routes.bodies import SINGLE, body, form, linked, refusals
 from layup.serving.routes.photos import Photos, of_a_taught_model
 from layup.serving.service import Service, TheRoom, TheService, reads
 from layup.serving.snapshot import Answer
@@ -151,7 +151,14 @@ def suggestions(live: LiveModel, photos: Photos, count: int) -> answers.Suggesti
     return answers.Suggestions(photos=chosen, known=found.known, bad=bad)
 
 
-@router.get("/classes", summary="Which classes there are", responses=refusals())
+FIRST = "$response.body#/classes/0/label"
+
+
+@router.get(
+    "/classes",
+    summary="Which classes there are",
+    responses={**refusals(), **linked(rename={"old": FIRST, "new": "tabby"}, forget={"class": FIRST})},
+)
 async def classes(service: TheService) -> answers.Classes:
     """List the classes, how many photos each has, and the accuracy to expect."""
     return await service.asking.run(known_classes, service.live)
@@ -160,11 +167,12 @@ async def classes(service: TheService) -> answers.Classes:
 def known_classes(live: LiveModel) -> answers.Classes:
     """The classes, with what is known of each."""
     facts = live.facts()
-    needing = set(facts.expected.needs_more) if facts.expected else {*facts.counts}
+    few = {label for label, count in facts.counts.items() if count < ENOUGH}
+    needing = {*facts.expected.needs_more} if facts.expected else few
     found = []
     for label, count in facts.counts.items():
         accuracy = None
-        if label in facts.right:
+        if facts.expected and label in facts.right:
             right, tested = facts.right[label]
             accuracy = answers.Accuracy(right=right, tested=tested)
         found.append(

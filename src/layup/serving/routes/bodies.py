@@ -65,6 +65,15 @@ SENT = {
 }
 
 
+def linked(**requests: Mapping[str, Any]) -> dict[int | str, dict[str, Any]]:
+    """What an answer can be used for: by the name of another request, the body that this needs of it."""
+    links = {
+        name: {"operationId": name, "requestBody": dict(values), "description": f"Used by '{name}'."}
+        for name, values in requests.items()
+    }
+    return {200: {"links": links}}
+
+
 def refusals(*more: int) -> dict[int | str, dict[str, Any]]:
     """How requests to a path may be refused."""
     own = {404: "There is no such class.", 409: "The model, as it is, cannot do this."}

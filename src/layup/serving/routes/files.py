@@ -68,8 +68,9 @@ async def icon() -> Response:
 @router.get("/demo")
 async def demo(service: TheService) -> answers.Demo:
     """Pictures to try: none, unless the server was started as a demo."""
-    names = service.demo.pictures if service.demo else ()
-    return answers.Demo(photos=[answers.DemoPhoto(name=name, url=f"/demo/{name}") for name in names])
+    about, names = (service.demo.about, service.demo.pictures) if service.demo else ("", {})
+    photos = [answers.DemoPhoto(name=name, url=f"/demo/{name}") for name in names]
+    return answers.Demo(about=about, photos=photos)
 
 
 @router.get("/demo/{name}")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fastapi import APIRouter, Depends
-from fastapi.responses import JSONResponse, PlainTextResponse
+from fastapi.responses import JSONResponse, PlainTextResponse, Response
 
 from layup.serving import answers
 from layup.serving.metrics import CONTENT_TYPE
@@ -12,6 +14,11 @@ from layup.serving.service import TheService, reads
 from layup.serving.snapshot import Facts
 
 router = APIRouter(tags=["Health"])
+
+COUNTERS: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"text/plain": {"schema": {"type": "string"}}}, "description": "Counters."}
+}
+"""An answer that is text, where refusals are JSON."""
 
 
 @router.get("/v2/health/live", summary="Is it there?")
@@ -37,8 +44,8 @@ async def ready(service: TheService) -> JSONResponse:
     "/metrics",
     summary="What it counts",
     dependencies=[Depends(reads)],
-    response_class=PlainTextResponse,
-    responses=refusals(),
+    response_class=Response,
+    responses={**COUNTERS, **refusals()},
 )
 async def metrics(service: TheService) -> PlainTextResponse:
     """Counters, as text that Prometheus reads."""

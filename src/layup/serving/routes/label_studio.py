@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from typing import Annotated, TypeVar
 
 from fastapi import APIRouter, Depends, Request
-from fastapi.responses import PlainTextResponse
+from fastapi.responses import PlainTextResponse, Response
 from pydantic import BaseModel
 
 from layup.errors import LayupError
 from layup.serving.label_studio import Event, Labelling, Setup, Teacher, Wanted, messages, predict, version_of
 from layup.serving.refusals import RequestError
 from layup.serving.routes.bodies import body, json_body, refusals
-from layup.serving.routes.health import metrics
+from layup.serving.routes.health import COUNTERS, metrics
 from layup.serving.service import TheRoom, TheService, changes, reads
 from layup.serving.uploads import Take, receive_json
 
@@ -67,7 +67,7 @@ async def health(teacher: TheTeacher) -> messages.Health:
     return messages.Health()
 
 
-@router.get("/metrics", summary="What it counts", response_class=PlainTextResponse)
+@router.get("/metrics", summary="What it counts", response_class=Response, responses=COUNTERS)
 async def counted(service: TheService, teacher: TheTeacher) -> PlainTextResponse:
     """The same counters as at `/metrics`."""
     return await metrics(service)

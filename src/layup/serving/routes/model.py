@@ -13,6 +13,7 @@ from fastapi.responses import StreamingResponse
 from layup import __version__
 from layup.serving import answers
 from layup.serving.live import LiveModel
+from layup.serving.routes.asking import expectation
 from layup.serving.routes.bodies import FILE, refusals
 from layup.serving.service import TheService, changes, reads
 from layup.serving.snapshot import Facts
@@ -71,6 +72,7 @@ def information(facts: Facts, full: bool) -> answers.Info:
         saved=facts.saved,
         state_hash=facts.state_hash,
         classes=dict(facts.counts),
+        expected=expectation(facts.expected),
         backbone=answers.Network(name=facts.backbone, fingerprint=facts.fingerprint),
         layup=__version__,
         keeps=kept(facts),
@@ -87,6 +89,11 @@ def kept(facts: Facts) -> str:
         said.append(
             " This server also keeps its feature vector in the cache of the user who runs it: that is what "
             "makes undo, forgetting without the photo, the accuracy to expect and the audit possible."
+        )
+    elif facts.saved:
+        said.append(
+            " The feature vectors of the newest lessons are in the journal beside the model too, until the "
+            "model is next written whole."
         )
     said.append(" The photo itself is never written, logged or kept.")
     if not facts.saved:

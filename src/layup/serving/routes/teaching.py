@@ -13,7 +13,7 @@ from layup.serving import answers
 from layup.serving.live import LiveModel
 from layup.serving.refusals import RequestError
 from layup.serving.routes.asking import received
-from layup.serving.routes.bodies import LONGEST, SINGLE, TEXT, body, form, json_body, refusals
+from layup.serving.routes.bodies import LONGEST, SINGLE, TEXT, body, form, json_body, linked, refusals
 from layup.serving.routes.photos import Photos
 from layup.serving.service import Key, TheRoom, TheService, changes
 from layup.serving.uploads import Upload, media_type, receive_json, receive_upload
@@ -39,7 +39,12 @@ LEFT = {
 """Why nothing was done with a photo."""
 
 
-@router.post("/teach", summary="Teach photos", responses=refusals(), openapi_extra=body(form(FIELDS)))
+@router.post(
+    "/teach",
+    summary="Teach photos",
+    responses={**refusals(), **linked(forget={"ids": ["$response.body#/photos/0/id"]})},
+    openapi_extra=body(form(FIELDS)),
+)
 async def teach(request: Request, service: TheService, take: TheRoom, key: Key = None) -> answers.Lesson:
     """Teach photos. What can be read is learned, and what cannot fails alone.
 
