@@ -145,9 +145,10 @@ class Scripted(Learner):
         self.kept.append(images)
 
     def predict(self, images):
-        self.tested.append(list(images))
+        given = list(images)  # once: an image may be made when it is read
+        self.tested.append(given)
         self.kept.append(images)
-        return {"": [self.rule(image) for image in images]}
+        return {"": [self.rule(image) for image in given]}
 
     def reports(self):
         return {"": Report({"tasks": len(self.learned)}, 7)}

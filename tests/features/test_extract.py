@@ -155,6 +155,22 @@ def test_a_stream_gives_the_same_rows_in_batches(nano, files):
     np.testing.assert_array_equal(np.concatenate([p.rows for p in parts]), extractor.extract(files).rows)
 
 
+def test_what_was_read_apart_is_computed_together(nano, files):
+    for cache in (NoCache(), FeatureCache()):
+        extractor = Extractor(nano, cache=cache)
+        expected = [extractor.extract(files[:3]).rows, extractor.extract(files[7:8]).rows]
+        files[9].write_text("Dear diary")
+        read = extractor.reader(files)
+        passes = nano.passes.reading
+        found = extractor.computed([read([0, 1, 2]), read([9]), read([7])])
+        assert nano.passes.reading - passes == (4 if isinstance(cache, NoCache) else 0)
+        for part, rows in zip((found[0], found[2]), expected, strict=True):
+            np.testing.assert_array_equal(part.rows, rows)
+        assert [part.kept.tolist() for part in found] == [[0, 1, 2], [], [7]]
+        assert [bad.index for bad in found[1].bad] == [9]
+        assert [index for part in found for index, _ in part.of_each()] == [0, 1, 2, 7]
+
+
 def test_the_bundled_backbone_too():
     backbone = load_backbone("bundled", input_size=64)
     images = [*digits(0, 1), *crops(2)]

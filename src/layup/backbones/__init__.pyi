@@ -6,6 +6,8 @@ from .backbone import (
 )
 from .engines import EAGER as EAGER, ENGINES as ENGINES
 from .folding import folded as folded
+from .hub import unreachable as unreachable
+from .licences import licence_of as licence_of, repository_of as repository_of
 from .loading import (
     BACKBONES as BACKBONES,
     elsewhere as elsewhere,

@@ -14,7 +14,8 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
-from layup.backbones.engines import EAGER, ENGINES, Engine
+from layup.backbones.engines import EAGER, ENGINES, Engine, SideBySide
+from layup.backbones.folding import folded
 from layup.backbones.modules import read, weighed
 from layup.backbones.names import unknown_among_many
 from layup.backbones.passes import Passes
@@ -296,6 +297,16 @@ class Backbone:
         embedding = vectors[self._embedding]
         layers = tuple(vectors[name] for name in self._names)
         return Activations((*layers, embedding) if self._head_is_layer else layers, embedding)
+
+    def side_by_side(self, layers: Sequence[str]) -> nn.Module:
+        """These layers as one function without hooks of its own, to be exported: (B, 3, h, w) → (B, widths).
+
+        A name that is not that of a layer is the embedding's. Batch norms are folded into convolutions.
+        """
+        names = [name if name in self._names else self._embedding for name in layers]
+        height, width = self.preprocessing.size
+        batch = self._ready(torch.zeros(2, 3, height, width))
+        return SideBySide(folded(self.network, batch, names), self._poolings, names)
 
     def embed(self, batch: Tensor, *, training: bool = True) -> Tensor:
         """Only the embedding (B, width); gradients can flow back through it.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import torch
@@ -103,6 +103,21 @@ class _Vectors(nn.Module):
     def forward(self, batch: Tensor) -> tuple[Tensor, ...]:
         found = read(self.network, self.poolings, batch)
         return tuple(found[name] for name in self.poolings)
+
+
+class SideBySide(nn.Module):
+    """A network with its poolings as one function, from images to the vectors of some modules in one row."""
+
+    def __init__(self, network: nn.Module, poolings: Mapping[str, Pooling], names: Sequence[str]) -> None:
+        super().__init__()
+        self.network = network
+        self.poolings = {name: poolings[name] for name in names}
+        self.names = names
+
+    def forward(self, batch: Tensor) -> Tensor:
+        """(B, 3, height, width) → (B, all widths)."""
+        found = read(self.network, self.poolings, batch)
+        return torch.cat([found[name] for name in self.names], dim=1)
 
 
 def _onnxruntime() -> Any:

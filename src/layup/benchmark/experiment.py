@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
@@ -34,7 +34,7 @@ from layup.benchmark.results import Record, Step, TaskFacts
 from layup.benchmark.scenarios import Indices, LentImages, Scenario
 from layup.errors import DamagedFileError, InputError, LayupError, StorageError
 from layup.features import Reading
-from layup.images import ImageSource
+from layup.images import ImageSource, chosen
 from layup.memory import Forecast, require
 from layup.tuning import FirstSession
 
@@ -85,7 +85,7 @@ def run_tasks(
             learner.learn(batch.images, batch.labels)
         learned = time.perf_counter()
         tested = scenario.tested(task)
-        predictions = _predicted(learner, [scenario.dataset.test.images[index] for index in tested])
+        predictions = _predicted(learner, chosen(scenario.dataset.test.images, tested.tolist()))
         predicted = time.perf_counter()
         steps = {
             name: Step(
@@ -104,9 +104,9 @@ def run_tasks(
         yield TaskDone(task, tested, predictions, steps)
 
 
-def _predicted(learner: Learner, images: list[ImageSource]) -> dict[str, list[str]]:
+def _predicted(learner: Learner, images: Sequence[ImageSource]) -> dict[str, list[str]]:
     """The predictions of test images, which are revoked afterwards; if there are none, nothing is solved."""
-    if not images:
+    if not len(images):
         return {name: [] for name in learner.reports()}
     lent = LentImages(images, "This test")
     predictions = learner.predict(lent)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from layup.backbones import EAGER, Backbone, load_backbone
-from layup.benchmark.datasets import Dataset, load_dataset
+from layup.benchmark.datasets import Dataset, dataset_from, load_dataset
 from layup.benchmark.experiment import Experiment
 from layup.benchmark.methods import DepthsMethod, LayersMethod, Method, method_class
 from layup.benchmark.recipes import Recipe, recipe_of, session_values
@@ -42,7 +42,8 @@ class RunSpec:
     ('cil', [('4', '2', '7', '6', '0'), ('3', '5', '8', '9', '1')])
 
     Attributes:
-        dataset: a name of `DATASETS`, folder:PATH or domains:PATH.
+        dataset: a name of `DATASETS`, folder:PATH or domains:PATH; or data that Python has, which
+            `dataset_from` takes: a dataset of Hugging Face's or torchvision's, or a pair (train, test).
         setting: "cil" (new classes), "dil" (new domains) or "ocl" (a stream); by default as the data suggest.
         method: a name of `METHODS`; NAME+fsa adapts the network first.
         options: of the method, by name. Several k, or layers of "ridge", are one run with a record for each.
@@ -63,7 +64,7 @@ class RunSpec:
         data: the folder of all datasets.
     """
 
-    dataset: str
+    dataset: str | Any
     setting: str | None = None
     method: str = "layup"
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -149,7 +150,12 @@ class RunSpec:
     def load_dataset(self) -> Dataset:
         """The dataset, or a sample of it; raises if it is not there."""
         order = None if self.order is None or self.order == SHUFFLED else list(self.order)
-        found = load_dataset(self.dataset, self.data, seed=self.split_seed, order=order)
+        if isinstance(self.dataset, str):
+            found = load_dataset(self.dataset, self.data, seed=self.split_seed, order=order)
+        elif order is not None:
+            raise InputError("Given data have no domains to be put in an order. Leave the order out.")
+        else:
+            found = dataset_from(self.dataset, seed=self.split_seed)
         found = found if self.sample is None else found.sampled(*self.sample)
         return found if self.held_out is None else found.held_out(self.held_out)
 
@@ -160,9 +166,14 @@ class RunSpec:
         )
 
     @property
+    def known_as(self) -> str:
+        """The name of the dataset, by which something may have been released for it; none if it is given."""
+        return self.dataset if isinstance(self.dataset, str) else ""
+
+    @property
     def recipe(self) -> Recipe:
         """What the method's authors released for the dataset."""
-        return recipe_of(method_class(self.method_name).name, self.dataset)  # some have two names
+        return recipe_of(method_class(self.method_name).name, self.known_as)  # some have two names
 
     @property
     def own_preset(self) -> str:
@@ -202,7 +213,7 @@ class RunSpec:
             tried = {} if self.adapter == AUTO and not kind.needs_session else {"trial": False}
             values: dict[str, Any] = {"seed": self.seed, "preprocessing": self.way, **tried}
             if kind.released is not None:
-                values |= session_values(kind.name, kind.released, self.dataset, adapter)
+                values |= session_values(kind.name, kind.released, self.known_as, adapter)
             return FirstSession(adapter, self.own_preset, **{**values, **self.session})
         if self.session:
             raise InputError(

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from layup.benchmark.datasets import Dataset, Part, listed
 from layup.errors import InputError, TaskOverError
-from layup.images import ImageSource
+from layup.images import ImageSource, chosen
 from layup.registry import unknown_name
 from layup.sampling import sample
 
@@ -129,12 +129,10 @@ class Scenario:
         part, indices = self.dataset.train, self.tasks[task].train
         size = self.batch or len(indices)
         for start in range(0, len(indices), size):
-            chosen = indices[start : start + size]
+            wanted = indices[start : start + size].tolist()
             # A stream does not say to which task an image belongs.
             owner = f"Task {task + 1}" if self.batch is None else "This part of the stream"
-            batch = Batch(
-                LentImages([part.images[i] for i in chosen], owner), [part.labels[i] for i in chosen]
-            )
+            batch = Batch(LentImages(chosen(part.images, wanted), owner), [part.labels[i] for i in wanted])
             try:
                 yield batch
             finally:

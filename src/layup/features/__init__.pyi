@@ -7,6 +7,7 @@ from .extract import (
     Rows as Rows,
     extractor_of as extractor_of,
 )
+from .feature_extractor import FeatureExtractor as FeatureExtractor
 from .reader import (
     BadImage as BadImage,
     Survey as Survey,

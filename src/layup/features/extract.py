@@ -7,9 +7,9 @@ read: so one pass over the images serves every k and every method.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -42,6 +42,10 @@ class Extraction:
     bad: list[BadImage]
     forwarded: int
 
+    def of_each(self) -> Iterator[tuple[int, bytes]]:
+        """The index and the digest of every image that has a row."""
+        return zip(self.kept.tolist(), self.digests, strict=True)
+
     @classmethod
     def joined(cls, parts: Iterable[Extraction], width: int) -> Extraction:
         """The parts as one, in order; `width` is the width of a row, in case there are no parts."""
@@ -56,14 +60,26 @@ class Extraction:
 
 
 class FeatureSource(ABC):
-    """Turns images into rows of features: the widths of their blocks by name, and the cache behind it.
+    """Turns images into rows of features, in two steps: images are read, and what was read is computed.
 
+    Reading decodes; any thread or process may do it. Computing sends pixels through the network.
+
+    layers: the widths of the blocks of a row, by name.
     steps: by layer the exponent of the step that all values are multiples of; None if they are any values.
     """
 
     layers: dict[str, int]
-    cache: FeatureCache | NoCache
     steps: dict[str, int] | None = None
+
+    @property
+    @abstractmethod
+    def extractor(self) -> Extractor:
+        """What reads images for it; the first one, if there are several."""
+
+    @property
+    def cache(self) -> FeatureCache | NoCache:
+        """Where features wait to be used again."""
+        return self.extractor.cache
 
     @property
     def width(self) -> int:
@@ -71,8 +87,24 @@ class FeatureSource(ABC):
         return sum(self.layers.values())
 
     @abstractmethod
+    def reader(self, images: Sequence[ImageSource]) -> Callable[[list[int]], Any]:
+        """A function that reads the images at some indices, as `computed` wants them. It can be pickled."""
+
+    @abstractmethod
+    def computed(self, reads: Sequence[Any]) -> list[Extraction]:
+        """The rows of what was read, all in the same passes; none depends on the others."""
+
     def stream(self, images: Sequence[ImageSource], title: str = "Reading images") -> Iterator[Extraction]:
-        """Rows in batches of `BATCH` images, in the order given."""
+        """Rows in batches of `BATCH` images, in the order given, while other processes read the next ones."""
+        read_at = self.reader(images)
+        batches = in_batches(range(len(images)), BATCH)
+        with progress_bar(self.extractor.progress) as bar:
+            task = bar.add_task(title, total=len(images), note="")
+            for indices, read in zip(
+                batches, read_ahead(images, read_at, batches, self.extractor.workers), strict=True
+            ):
+                yield self.computed([read])[0]
+                bar.advance(task, len(indices))
 
     def extract(self, images: Sequence[ImageSource], title: str = "Reading images") -> Extraction:
         """All rows together."""
@@ -118,20 +150,23 @@ class Extractor(FeatureSource):
         )
         self._full_width = sum(everything.values())
         self.backbone = backbone
-        self.cache = FeatureCache() if cache is None else cache
+        self._cache = FeatureCache() if cache is None else cache
         self.workers = workers
         self.progress = progress
 
-    def stream(self, images: Sequence[ImageSource], title: str = "Reading images") -> Iterator[Extraction]:
-        """Rows in batches, in the order given, while other processes decode the next ones."""
-        memory.require(self.backbone.forecast(self.backbone.together), "Reading these images")
-        reader = _Reader(images, self.backbone, self.cache)
-        batches = in_batches(range(len(images)), BATCH)
-        with progress_bar(self.progress) as bar:
-            task = bar.add_task(title, total=len(images), note="")
-            for read in read_ahead(images, reader, batches, self.workers):
-                yield self._computed(read)
-                bar.advance(task, len(read.kept) + len(read.bad))
+    @property
+    def extractor(self) -> Extractor:
+        """Itself."""
+        return self
+
+    @property
+    def cache(self) -> FeatureCache | NoCache:
+        """Where features wait to be used again."""
+        return self._cache
+
+    def reader(self, images: Sequence[ImageSource]) -> Callable[[list[int]], Read]:
+        """What opens, looks up, decodes and preprocesses."""
+        return _Reader(images, self.backbone, self.cache)
 
     def rows_of(self, pixels: Tensor) -> Rows:
         """The rows of preprocessed images."""
@@ -142,15 +177,25 @@ class Extractor(FeatureSource):
         found = self.cache.get_many(self.backbone.features_key, digests)
         return {digest: row[self._columns] for digest, row in found.items() if len(row) == self._full_width}
 
-    def _computed(self, read: _Read) -> Extraction:
-        """Send what the cache did not have through the network."""
+    def computed(self, reads: Sequence[Read]) -> list[Extraction]:
+        """Send what the cache did not have through the network; refused if that does not fit into memory."""
+        memory.require(self.backbone.forecast(self.backbone.together), "Reading these images")
+        pixels = [read.pixels for read in reads if read.pixels is not None]
+        if not pixels:
+            fresh = np.empty((0, self._full_width), np.float32)
+        else:
+            # What is learned of an image, or kept of it, must not depend on the images beside it.
+            fresh = _side_by_side(self.backbone.steadily(torch.from_numpy(np.concatenate(pixels))))
+        ends = np.cumsum([0 if read.pixels is None else len(read.pixels) for read in reads])[:-1]
+        return [self._extraction(read, rows) for read, rows in zip(reads, np.split(fresh, ends), strict=True)]
+
+    def _extraction(self, read: Read, fresh: Rows) -> Extraction:
+        """The rows of the cache and of the network together; the cache gets those that it did not have."""
         rows = np.empty((len(read.kept), self._full_width), np.float32)
         for row_number, row in read.cached.items():
             rows[row_number] = row
         missing = [row_number for row_number in range(len(read.kept)) if row_number not in read.cached]
-        if read.pixels is not None:
-            # What is learned of an image, or kept of it, must not depend on the images beside it.
-            rows[missing] = _side_by_side(self.backbone.steadily(torch.from_numpy(read.pixels)))
+        rows[missing] = fresh
         finite = np.asarray(np.isfinite(rows).all(axis=1))
         if stored := [row_number for row_number in missing if finite[row_number]]:
             self.cache.put_many(
@@ -185,8 +230,8 @@ def extractor_of(backbone: Backbone, layers: Sequence[str], reading: Reading) ->
 
 
 @dataclass(frozen=True)
-class _Read:
-    """A batch from the reader: found in the cache, or decoded, or bad."""
+class Read:
+    """A batch of images that were read: found in the cache, or decoded, or bad."""
 
     kept: list[int]  # indices among the images given
     digests: list[bytes]  # of those
@@ -206,13 +251,13 @@ class _Reader:
         self.cache = cache
         self.key = backbone.features_key
 
-    def __call__(self, indices: list[int]) -> _Read:
+    def __call__(self, indices: list[int]) -> Read:
         digests, bad = usable(indices, lambda index: image_digest(self.images[index]))
         known = self.cache.get_many(self.key, list(digests.values()))
         unknown = [index for index, digest in digests.items() if digest not in known]
         pixels, undecodable = usable(unknown, self._pixels)
         kept = [index for index, digest in digests.items() if digest in known or index in pixels]
-        return _Read(
+        return Read(
             kept,
             [digests[index] for index in kept],
             {

@@ -102,7 +102,6 @@ class RoundedRows(MappedRows):
     def __init__(self, source: FeatureSource, steps: Mapping[str, int]) -> None:
         self.source = source
         self.layers = source.layers
-        self.cache = source.cache
         self._steps = Steps(self.layers, steps)
         self.steps = self._steps.exponents
 

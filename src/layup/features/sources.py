@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from torch import Tensor
 
 from layup.algebra import Floats
-from layup.features.extract import Extraction, FeatureSource, Rows
+from layup.features.extract import Extraction, Extractor, FeatureSource, Rows
 from layup.images import ImageSource
 from layup.seeds import seed_of
 
@@ -34,10 +35,18 @@ class MappedRows(FeatureSource):
     def mapped(self, rows: Rows) -> Rows:
         """What becomes of these rows."""
 
-    def stream(self, images: Sequence[ImageSource], title: str = "Reading images") -> Iterator[Extraction]:
-        """Rows in batches, in the order given."""
-        for part in self.source.stream(images, title):
-            yield replace(part, rows=self.mapped(part.rows))
+    @property
+    def extractor(self) -> Extractor:
+        """What reads images for the other source."""
+        return self.source.extractor
+
+    def reader(self, images: Sequence[ImageSource]) -> Callable[[list[int]], Any]:
+        """What reads images for the other source."""
+        return self.source.reader(images)
+
+    def computed(self, reads: Sequence[Any]) -> list[Extraction]:
+        """The rows of what was read."""
+        return [replace(part, rows=self.mapped(part.rows)) for part in self.source.computed(reads)]
 
     def rows_of(self, pixels: Tensor) -> Rows:
         """The rows of preprocessed images."""
@@ -97,7 +106,6 @@ class ProjectedRows(MappedRows):
         unusual = [each for each in (activation, drawn) if each not in ("relu", "normal")]
         how = ", ".join([f"seed {seed}", *unusual])
         self.layers = {f"random projection ({how}) of {', '.join(source.layers)}": width}
-        self.cache = source.cache
 
     @cached_property
     def matrix(self) -> Floats:
@@ -132,7 +140,6 @@ class MeanRows(MappedRows):
     def __init__(self, source: FeatureSource) -> None:
         self.source = source
         self.layers = {f"mean of {', '.join(source.layers)}": min(source.layers.values())}
-        self.cache = source.cache
 
     def mapped(self, rows: Rows) -> Rows:
         """The mean of the blocks of each row, normalised."""
@@ -166,7 +173,6 @@ class NormalisedRows(MappedRows):
         self.power = float(power)
         raised = "" if self.power == 1 else f" (power {self.power})"
         self.layers = {f"normalised{raised} {name}": width for name, width in source.layers.items()}
-        self.cache = source.cache
 
     def mapped(self, rows: Rows) -> Rows:
         """The scaled rows."""
@@ -202,7 +208,6 @@ class FourierRows(MappedRows):
         self.seed = seed
         name = f"random Fourier features (γ {self.gamma}, seed {seed}) of {', '.join(source.layers)}"
         self.layers = {name: width}
-        self.cache = source.cache
 
     @cached_property
     def waves(self) -> tuple[Floats, Floats]:
@@ -245,13 +250,21 @@ class JoinedRows(FeatureSource):
             for prefix, source in self.sources.items()
             for name, width in source.layers.items()
         }
-        self.cache = next(iter(self.sources.values())).cache
 
-    def stream(self, images: Sequence[ImageSource], title: str = "Reading images") -> Iterator[Extraction]:
-        """Rows in batches, in the order given."""
-        streams = [source.stream(images, f"{title} ({name})") for name, source in self.sources.items()]
-        for parts in zip(*streams, strict=True):
-            yield _side_by_side(parts)
+    @property
+    def extractor(self) -> Extractor:
+        """What reads images for the first source."""
+        return next(iter(self.sources.values())).extractor
+
+    def reader(self, images: Sequence[ImageSource]) -> Callable[[list[int]], Any]:
+        """What reads each image for every source."""
+        return _Readers([source.reader(images) for source in self.sources.values()])
+
+    def computed(self, reads: Sequence[Any]) -> list[Extraction]:
+        """The rows of what was read, side by side."""
+        by_source = zip(*reads, strict=True)
+        parts = [source.computed(own) for source, own in zip(self.sources.values(), by_source, strict=True)]
+        return [_side_by_side(each) for each in zip(*parts, strict=True)]
 
     def rows_of(self, pixels: Tensor) -> Rows:
         """The rows of images that are preprocessed as all sources want them."""
@@ -265,6 +278,16 @@ class JoinedRows(FeatureSource):
             for digest in found[0]
             if all(digest in each for each in found)
         }
+
+
+@dataclass(frozen=True)
+class _Readers:
+    """Reads the same images for several sources."""
+
+    readers: Sequence[Callable[[list[int]], Any]]
+
+    def __call__(self, indices: list[int]) -> list[Any]:
+        return [read(indices) for read in self.readers]
 
 
 def _side_by_side(parts: Sequence[Extraction]) -> Extraction:

@@ -17,6 +17,12 @@ from .folders import (
     label_of as label_of,
     visible as visible,
 )
+from .inputs import (
+    Images as Images,
+    checked_labels as checked_labels,
+    given as given,
+    listed as listed,
+)
 from .labelled import (
     PARTS as PARTS,
     LabelledPhotos as LabelledPhotos,
@@ -24,9 +30,12 @@ from .labelled import (
 )
 from .manifests import manifest_text as manifest_text
 from .photos import (
+    is_dataset as is_dataset,
     labelled_parts as labelled_parts,
     labelled_photos as labelled_photos,
     unlabelled_photos as unlabelled_photos,
 )
 from .seen import missing_files as missing_files, require_gone as require_gone
+from .selection import chosen as chosen
+from .tables import is_table as is_table
 from .watching import changes as changes

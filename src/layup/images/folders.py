@@ -51,7 +51,7 @@ def find_images(folder: str | os.PathLike[str]) -> list[Path]:
 
 
 def class_folders(folder: str | os.PathLike[str]) -> tuple[list[Path], list[str]]:
-    """PHOTOS/class/**: the files, and the class of each, which is the name of its first-level folder.
+    """`PHOTOS/class/**`: the files, and the class of each, which is the name of its first-level folder.
 
     Both lists are sorted by class, then name. A class folder without files is left out, and files next to the
     class folders are ignored. A class folder that cannot be used (a broken link, no permission, a name with

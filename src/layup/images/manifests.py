@@ -160,10 +160,10 @@ def _line(path: Path, line: int) -> str:
 
 
 def _csv_entries(path: Path, labels: Iterable[str], labelled: bool) -> Iterator[tuple[int, str, str]]:
-    lines = _lines(path)
+    lines = lines_of(path)
     first = next(lines, "")
-    delimiter = max(DELIMITERS, key=lambda each: sum(name in PATHS for name in _names(first, each)))
-    names = _names(first, delimiter)
+    delimiter = max(DELIMITERS, key=lambda each: sum(name in PATHS for name in names_in(first, each)))
+    names = names_in(first, delimiter)
     file_at = _column(path, 1, names, PATHS, "paths")
     label_at = _column(path, 1, names, labels, "labels") if labelled else file_at
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
@@ -179,28 +179,33 @@ def _csv_entries(path: Path, labels: Iterable[str], labelled: bool) -> Iterator[
         _refuse(path, reader.line_num + 1, f"this is not CSV ({error})")
 
 
-def _names(line: str, delimiter: str) -> list[str]:
+def names_in(line: str, delimiter: str) -> list[str]:
     """The names of the columns, in one spelling.
 
-    >>> _names('"File Name";Label', ";")
+    >>> names_in('"File Name";Label', ";")
     ['file_name', 'label']
     """
     try:
         row = next(csv.reader([line], delimiter=delimiter), [])
     except csv.Error:
         return []
-    return [_spelled(name) for name in row]
+    return [spelled(name) for name in row]
 
 
 @lru_cache(1000)
-def _spelled(name: str) -> str:
+def spelled(name: str) -> str:
+    """The name of a column in one spelling.
+
+    >>> spelled(" File-Name ")
+    'file_name'
+    """
     return name.strip().lower().replace(" ", "_").replace("-", "_")
 
 
 def _column(path: Path, line: int, names: list[str], wanted: Iterable[str], what: str) -> int:
     for name in wanted:
-        if _spelled(name) in names:
-            return names.index(_spelled(name))
+        if spelled(name) in names:
+            return names.index(spelled(name))
     have = brief(", ".join(names))
     _refuse(path, line, f"no name for the {what}, such as {next(iter(wanted))!r}, is among {have!r}. Add it")
 
@@ -209,7 +214,7 @@ def _column(path: Path, line: int, names: list[str], wanted: Iterable[str], what
 
 
 def _json_entries(path: Path, labels: Iterable[str], labelled: bool) -> Iterator[tuple[int, str, str]]:
-    for line, text in enumerate(_lines(path), 1):
+    for line, text in enumerate(lines_of(path), 1):
         if not text.strip():
             continue
         try:
@@ -218,7 +223,7 @@ def _json_entries(path: Path, labels: Iterable[str], labelled: bool) -> Iterator
             _refuse(path, line, f"this is not JSON ({brief(str(error))})")
         if not isinstance(value, dict):
             _refuse(path, line, 'this is not an object such as {"path": "1.jpg", "label": "tabby"}')
-        row = {_spelled(key): each for key, each in value.items()}
+        row = {spelled(key): each for key, each in value.items()}
         names = list(row)
         file = names[_column(path, line, names, PATHS, "paths")]
         label = names[_column(path, line, names, labels, "labels")] if labelled else file
@@ -237,7 +242,7 @@ def _text(path: Path, line: int, name: str, value: object) -> str:
 def _parquet_entries(path: Path, labels: Iterable[str], labelled: bool) -> Iterator[tuple[int, str, str]]:
     with parquet.opened(path) as table:
         written = table.schema_arrow.names
-        names = [_spelled(name) for name in written]
+        names = [spelled(name) for name in written]
         file = written[_column(path, 0, names, PATHS, "paths")]
         label = written[_column(path, 0, names, labels, "labels")] if labelled else file
         for row, values in enumerate(parquet.rows_of(table, [file, label]), 1):
@@ -247,7 +252,7 @@ def _parquet_entries(path: Path, labels: Iterable[str], labelled: bool) -> Itera
 # Lines
 
 
-def _lines(path: Path) -> Iterator[str]:
+def lines_of(path: Path) -> Iterator[str]:
     """The lines of a text in UTF-8, with or without a mark at its beginning."""
     try:
         with path.open("rb") as file:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any, TypeAlias
 
 from layup.errors import InputError
 from layup.images.addresses import located
@@ -18,25 +19,48 @@ from layup.images.archives import (
     split_at_archive,
 )
 from layup.images.decode import ImageSource
+from layup.images.exports import export_images, export_photos, is_export
 from layup.images.fetched import FetchedImage
+from layup.images.fiftyone import NAMES
 from layup.images.folders import METADATA, existing, find_images, folder_parts, visible
 from layup.images.labelled import LabelledPhotos
 from layup.images.manifests import is_manifest, manifest_parts, manifest_photos
+from layup.images.pairs import is_pairs, pair_images, pair_photos
 from layup.images.shards import expanded, is_shard, photos_of_shard, shard_photos
+from layup.images.tables import is_table, table_images, table_photos
+
+Source: TypeAlias = str | os.PathLike[str] | LabelledPhotos | Any
+"""Where photos are: a path, or a dataset."""
 
 TAKEN = (
     "Give a folder with one folder per class, a zip or tar archive of one, WebDataset shards, or a list of "
-    "paths and labels (CSV, JSON lines or Parquet)."
+    "paths and labels (CSV, JSON lines or Parquet, or an export of FiftyOne or Label Studio)."
 )
 
 
-def labelled_photos(
-    source: str | os.PathLike[str], *, label: str | None = None, allow_addresses: bool = False
-) -> LabelledPhotos:
-    """Photos and their labels: of class folders, an archive of them, WebDataset shards, or a manifest.
+def is_dataset(source: object) -> bool:
+    """Whether this is a dataset of another library, or photos with their labels, as Python has them.
 
-    label: the column of the labels in a manifest, if it has an unusual name. Nothing is decoded or unpacked
-    here; names and labels are read.
+    >>> is_dataset([("1.jpg", "tabby")]), is_dataset(LabelledPhotos([], [])), is_dataset(["1.jpg"])
+    (True, True, False)
+    """
+    return isinstance(source, LabelledPhotos) or is_table(source) or is_pairs(source)
+
+
+def labelled_photos(
+    source: Source,
+    *,
+    image: str | None = None,
+    label: str | None = None,
+    root: str | os.PathLike[str] | None = None,
+    allow_addresses: bool = False,
+) -> LabelledPhotos:
+    """Photos and their labels: of class folders, an archive of them, WebDataset shards, a list, or a dataset.
+
+    A dataset is one of Hugging Face's `datasets`, or gives (image, target) pairs by index, as torchvision's.
+    image, label: the columns of a dataset, if several could be meant; label also that of a list, if it has
+    an unusual name. Nothing is unpacked here; names and labels are read.
+    root: the folder of the photos that an export of FiftyOne or Label Studio lists, if they are elsewhere.
     allow_addresses: follow addresses, of photos in a manifest and of tars, wherever they lead.
 
     >>> import tempfile
@@ -46,11 +70,20 @@ def labelled_photos(
     ...     labelled_photos(manifest)
     LabelledPhotos(images=['/photos/1.jpg'], labels=['tabby'], remarks=[])
     """
-    return LabelledPhotos.joined(labelled_parts(source, label=label, allow_addresses=allow_addresses))
+    if isinstance(source, str | os.PathLike):
+        parts = labelled_parts(source, label=label, root=root, allow_addresses=allow_addresses)
+        return LabelledPhotos.joined(parts)
+    if isinstance(source, LabelledPhotos):
+        return source
+    return table_photos(source, image, label) if is_table(source) else pair_photos(source)
 
 
 def labelled_parts(
-    source: str | os.PathLike[str], *, label: str | None = None, allow_addresses: bool = False
+    source: str | os.PathLike[str],
+    *,
+    label: str | None = None,
+    root: str | os.PathLike[str] | None = None,
+    allow_addresses: bool = False,
 ) -> Iterator[LabelledPhotos]:
     """The same in parts, however many photos there are: only one part is held at a time.
 
@@ -61,23 +94,35 @@ def labelled_parts(
         if isinstance(place, FetchedImage):
             yield _labelled_at(place)
         else:
-            yield from _parts(place, label, allow_addresses)
+            yield from _parts(place, label, root, allow_addresses)
 
 
 def unlabelled_photos(
-    source: str | os.PathLike[str], *, allow_addresses: bool = False
+    source: Source,
+    *,
+    image: str | None = None,
+    root: str | os.PathLike[str] | None = None,
+    allow_addresses: bool = False,
 ) -> Sequence[ImageSource]:
-    """The photos of a file, a folder, an archive or a manifest, or at an address; labels are not needed.
+    """The photos of a file, a folder, an archive, a manifest or a dataset, or at an address.
+
+    Labels are not needed. image, root: as in `labelled_photos`.
 
     >>> unlabelled_photos("no/such.jpg")
     Traceback (most recent call last):
     layup.errors.InputError: There is no file or folder 'no/such.jpg'.
     """
+    if isinstance(source, LabelledPhotos):
+        return source.images
+    if not isinstance(source, str | os.PathLike):
+        return table_images(source, image) if is_table(source) else pair_images(source)
     return [
         photo
         for place in _expanded(source, allow_addresses)
         for photo in (
-            _unlabelled_at(place) if isinstance(place, FetchedImage) else _unlabelled(place, allow_addresses)
+            _unlabelled_at(place)
+            if isinstance(place, FetchedImage)
+            else _unlabelled(place, root, allow_addresses)
         )
     ]
 
@@ -120,32 +165,40 @@ def _photos(listing: Listing) -> Sequence[ImageSource]:
     return photos_of_shard(listing) if is_shard(listing) else listing.in_order()
 
 
-def _parts(path: Path, label: str | None, allow_addresses: bool) -> Iterable[LabelledPhotos]:
+def _parts(
+    path: Path, label: str | None, root: str | os.PathLike[str] | None, allow_addresses: bool
+) -> Iterable[LabelledPhotos]:
     if found := split_at_archive(path):
         return [_labelled(inside_archive(list_archive(found[0]), found[1]))]
     if path.is_file():
+        if is_export(path):
+            return [export_photos(path, label, root=root, allow_addresses=allow_addresses)]
         if is_manifest(path):
             return manifest_parts(path, label, allow_addresses=allow_addresses)
         raise InputError(f"{str(path)!r} is a file, but must hold photos and their labels. {TAKEN}")
     folders, files = visible(existing(path))
-    lists = [each for each in files if each.name in METADATA]
+    lists = [each for each in files if each.name in (*METADATA, *NAMES)]
     # One folder may be where the listed photos are.
     if lists and len(folders) <= 1:
-        return manifest_parts(min(lists), label, allow_addresses=allow_addresses)
+        return _parts(min(lists), label, root, allow_addresses)
     if archives := _archives(folders, files):
-        return (part for each in archives for part in _parts(each, label, allow_addresses))
+        return (part for each in archives for part in _parts(each, label, root, allow_addresses))
     return folder_parts(path)
 
 
-def _unlabelled(path: Path, allow_addresses: bool) -> Sequence[ImageSource]:
+def _unlabelled(
+    path: Path, root: str | os.PathLike[str] | None, allow_addresses: bool
+) -> Sequence[ImageSource]:
     if found := split_at_archive(path):
         return _photos(inside_archive(list_archive(found[0]), found[1]))
     if path.is_dir():
         if archives := _archives(*visible(path)):
-            return [photo for each in archives for photo in _unlabelled(each, allow_addresses)]
-        return [each for each in find_images(path) if each.name not in METADATA]
+            return [photo for each in archives for photo in _unlabelled(each, root, allow_addresses)]
+        return [each for each in find_images(path) if each.name not in (*METADATA, *NAMES)]
     if not path.exists():
         raise InputError(f"There is no file or folder {str(path)!r}.")
+    if is_export(path):
+        return export_images(path, root=root, allow_addresses=allow_addresses)
     return manifest_photos(path, allow_addresses=allow_addresses) if is_manifest(path) else [path]
 
 

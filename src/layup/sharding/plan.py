@@ -25,7 +25,7 @@ from layup.algebra import FOLDS, Dealer
 from layup.errors import InputError, MismatchError
 from layup.features import Reading
 from layup.images import ImageSource, LabelledPhotos, labelled_photos, manifest_text
-from layup.model import ImageModel, load
+from layup.model import ImageModel
 from layup.schema import HASH, TRUTH, whole
 
 NAME = "plan.json"
@@ -157,7 +157,7 @@ class Plan:
     ) -> ImageModel:
         """The model that every slice begins with, which has learned nothing; options as in `layup.load`."""
         path = self.folder / START
-        model = load(path, weights=weights, allow_backbone=allow_backbone, **reading)
+        model = ImageModel.load(path, weights=weights, allow_backbone=allow_backbone, **reading)
         if _identity(model) != self.model:
             raise InputError(f"'{path}' is not the model that was planned. Make a new plan.")
         return model

@@ -9,6 +9,7 @@ from layup.benchmark.datasets import cars, cddb, cifar, digits, domainnet, folde
 from layup.benchmark.datasets.checking import Report, check_dataset
 from layup.benchmark.datasets.dataset import Contents, Dataset, Part, listed
 from layup.benchmark.datasets.folders import split_on_disk, subfolders
+from layup.benchmark.datasets.given import dataset_from
 from layup.benchmark.datasets.source import (
     DATASETS,
     PREFIXES,
@@ -48,6 +49,7 @@ __all__ = [
     "Source",
     "check_dataset",
     "data_folder",
+    "dataset_from",
     "listed",
     "load_dataset",
     "source_of",

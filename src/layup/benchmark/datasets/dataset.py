@@ -13,7 +13,7 @@ from unicodedata import normalize
 import numpy as np
 
 from layup.errors import InputError
-from layup.images import ImageSource, image_digest, require_one_label_each
+from layup.images import ImageSource, chosen, image_digest, require_one_label_each
 from layup.sampling import sample, split
 
 
@@ -56,7 +56,7 @@ class Part:
     def at(self, indices: Sequence[int]) -> Part:
         """The images at these indices."""
         domains = None if self.domains is None else [self.domains[i] for i in indices]
-        return Part([self.images[i] for i in indices], [self.labels[i] for i in indices], domains)
+        return Part(chosen(self.images, indices), [self.labels[i] for i in indices], domains)
 
 
 @dataclass(frozen=True)
@@ -243,7 +243,9 @@ def _several(names: Sequence[str]) -> list[str]:
 
 
 def _paths(part: Part) -> Iterator[str]:
-    """The files among the images, as text."""
+    """The files among the images, as text. What is made when it is read is in no file."""
+    if not isinstance(part.images, list | tuple):
+        return iter(())
     return (os.fspath(image) for image in part.images if isinstance(image, str | os.PathLike))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ from layup import sampling
 from layup.benchmark.datasets.dataset import Contents, Part, listed
 from layup.benchmark.datasets.source import Layout, Source, lacking
 from layup.errors import InputError
-from layup.images import PARTS, class_folders, label_of, visible
+from layup.images import PARTS, ImageSource, class_folders, label_of, visible
 
 TRAIN = ("train", "training")
 TEST = ("test", "val", "valid", "validation")
@@ -84,7 +85,7 @@ def read_any(folder: Path, seed: int = 0) -> Contents:
     )
 
 
-def split(images: list[Path], labels: list[str], seed: int) -> tuple[Part, Part]:
+def split(images: Sequence[ImageSource], labels: list[str], seed: int) -> tuple[Part, Part]:
     """Four fifths of each class for training, the rest for testing; a single image is for training.
 
     A class is split by the seed and its own name, so that other classes do not matter. Costs a shuffle.
@@ -100,7 +101,8 @@ def split(images: list[Path], labels: list[str], seed: int) -> tuple[Part, Part]
         return np.random.default_rng([seed, *label.encode("utf-8", "surrogateescape")])
 
     halves = sampling.split(labels, TEST_SHARE, generator)
-    train, test = (Part([images[i] for i in half], [labels[i] for i in half]) for half in halves)
+    whole = Part(images, labels)
+    train, test = (whole.at(half.tolist()) for half in halves)
     return train, test
 
 

@@ -35,7 +35,9 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 LINES = ("-", "--", ":")
 MARKED = 16
 """Up to so many points of a line, each has its marker."""
-BETTER, EQUAL, WORSE = "#0072b2", "#8a8a8a", "#d55e00"
+BETTER = "#0072b2"
+EQUAL = "#8a8a8a"
+WORSE = "#d55e00"
 
 ENDINGS = (".png", ".svg", ".pdf", ".jpg", ".jpeg", ".webp")
 """Of pictures: what matplotlib draws by itself."""
