@@ -24,6 +24,8 @@ python -m benchmarks.scaling      plans: what parts cost, two workers, Ray, and 
 python -m benchmarks.serving      a server at rising load, against a bare forward pass (about 15 minutes)
 python -m benchmarks.method_table all methods: accuracy and what it costs (needs images; hours)
 python -m benchmarks.exact_sums   rounding features so that sums are exact (needs images)
+python -m benchmarks.notebooks    the notebooks of the docs, executed again (minutes)
+python -m benchmarks.export       what exported models lose, gain and reveal (needs images)
 python -m benchmarks.task_heads   heads trained task by task on a frozen network (needs images)
 """
 

@@ -239,12 +239,18 @@ def load(network: str, weights: Path) -> Backbone | None:
     return load_backbone(VIT_TINY, weights=weights)
 
 
-def datasets(backbone: Backbone, data: Path, k: int = 6) -> Iterator[tuple[str, Split]]:
-    """Every dataset, with the features of the last k layers and of the final embedding."""
+DATASETS = ("birds", "PACS", "CIFAR-100")
+
+
+def datasets(
+    backbone: Backbone, data: Path, k: int = 6, names: Sequence[str] = DATASETS
+) -> Iterator[tuple[str, Split]]:
+    """The datasets of these names, with the features of the last k layers and of the final embedding."""
     layers = (*backbone.last(k), EMBEDDING)
     extractor = Extractor(backbone, layers, cache=FeatureCache(HERE / "cache"), progress=True)
-    for name, parts in folders(data).items():
-        (learned, y), (asked, truth) = (read(part) for part in parts)
+    found = folders(data)
+    for name in names:
+        (learned, y), (asked, truth) = (read(part) for part in found[name])
         x, test = (extractor.extract(paths).rows for paths in (learned, asked))
         yield name, Split(extractor.layers, x, y, test, truth)
 

@@ -17,6 +17,7 @@ PUBLIC = [
     "Backbone",
     "Client",
     "FeatureCache",
+    "FeatureExtractor",
     "FirstSession",
     "GramStatistics",
     "ImageModel",
@@ -27,6 +28,7 @@ PUBLIC = [
     "NoCache",
     "Preprocessing",
     "RidgeClassifier",
+    "from_pretrained",
     "load",
     "load_backbone",
 ]

@@ -6,12 +6,13 @@ from .algebra import (
 from .backbones import Backbone as Backbone, Preprocessing as Preprocessing, load_backbone as load_backbone
 from .client import Client as Client
 from .errors import LayupError as LayupError
-from .features import FeatureCache as FeatureCache, NoCache as NoCache
+from .features import FeatureCache as FeatureCache, FeatureExtractor as FeatureExtractor, NoCache as NoCache
 from .model import (
     NMC as NMC,
     ImageModel as ImageModel,
     LayNMC as LayNMC,
     LayUP as LayUP,
+    from_pretrained as from_pretrained,
     load as load,
 )
 from .tuning import FirstSession as FirstSession

@@ -182,6 +182,19 @@ def read_header(path: AnyPath, kind: str) -> dict[str, Any]:
         return _checked_header(path, kind, file)[0]
 
 
+def kind_of(path: AnyPath) -> str:
+    """The kind of a file, by its header alone.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write(f"{folder}/m.layup", "model", {}, {})
+    ...     kind_of(f"{folder}/m.layup")
+    'model'
+    """
+    with _opened(path) as file:
+        return str(_sealed_header_of(path, file)["kind"])
+
+
 def require_writable(path: AnyPath) -> None:
     """Refuse a path that could not be written in the end, before something long begins.
 
@@ -501,6 +514,15 @@ def _declared(path: AnyPath, file: Any) -> dict[str, Declared]:
 
 def _checked_header(path: AnyPath, kind: str, file: Any) -> tuple[dict[str, Any], int]:
     """Return the caller's fields, and the checksum that the arrays should have."""
+    header = _sealed_header_of(path, file)
+    if header["kind"] != kind:
+        other = brief(repr(header["kind"]))
+        raise StorageError(f"'{path}' is a file of kind {other}, not {kind!r}: give another file")
+    return {name: value for name, value in header.items() if name not in _RESERVED}, header["checksum"]
+
+
+def _sealed_header_of(path: AnyPath, file: Any) -> dict[str, Any]:
+    """The header of a file of any kind, whose checksum is right."""
     text = (file.metadata() or {}).get("layup")
     if text is None:
         raise StorageError(f"'{path}' is a safetensors file, but not of layup: give one that layup wrote")
@@ -521,10 +543,7 @@ def _checked_header(path: AnyPath, kind: str, file: Any) -> tuple[dict[str, Any]
         raise damaged(path, "the checksum of its header is wrong")
     if type(header.get("kind")) is not str or type(header.get("checksum")) is not int:
         raise damaged(path, "its header names no kind or checksum")
-    if header["kind"] != kind:
-        other = brief(repr(header["kind"]))
-        raise StorageError(f"'{path}' is a file of kind {other}, not {kind!r}: give another file")
-    return {name: value for name, value in header.items() if name not in _RESERVED}, header["checksum"]
+    return header
 
 
 def _refuse_constant(name: str) -> None:

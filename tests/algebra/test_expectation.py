@@ -241,7 +241,7 @@ def test_the_interval_is_wilsons(tested: int, share: float) -> None:
 @given(TALLIES, st.dictionaries(st.sampled_from("abcdefghijklmnop"), st.integers(1, 60)))
 def test_what_is_expected_is_what_a_log_can_hold(tally: Tally, counts: dict[str, int]) -> None:
     expected = Expected.of(tally, counts)
-    assert (expected is None) == (tally.tested == 0)
+    assert (expected is None) == (tally.tested == 0 or len(counts) < 2)
     if expected is None:
         return
     values = json.loads(json.dumps(expected.to_dict()))

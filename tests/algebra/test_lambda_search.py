@@ -123,7 +123,9 @@ class Case:
         history = GramStatistics(self.layers)
         if self.past is not None:
             history.update(*self.past)
-        return search_blocks(history, self.x, self.y, self.blocks, balance=balance, grid=self.grid)
+        return search_blocks(
+            history, self.x, self.y, self.blocks, balance=balance, grid=Grid(tuple(self.grid))
+        )
 
     def expected(self, block: str, balance: bool) -> tuple[dict[float, Fraction], float]:
         """What the twin finds with these layers only, and by how much its predictions lead."""

@@ -18,7 +18,7 @@ import pytest
 from PIL import Image
 
 from layup import load
-from photos import name, write_photos
+from photos import name, save_crops, write_photos
 from processes import COMMAND, Quick
 
 KEYS = ["path", "label", "confidence", "unknown", "none_of_these", "score", "second", "margin"]
@@ -184,7 +184,7 @@ def test_images_that_cannot_be_predicted(here, refused):
     refused("predict", "m.layup", "note.txt", says=["note.txt", "not an image"])
     refused("predict", "m.layup", "none.jpg", says=["none.jpg", "no file or folder"])
     refused("predict", "m.layup", "https://host/1.jpg", says=["'https://host/1.jpg' is an address"])
-    refused("predict", "m.layup", "--json", "--csv", "test", says=["--json or --csv, not both"])
+    refused("predict", "m.layup", "--json", "--csv", "test", says=["one of --json, --csv and --fiftyone"])
     refused("predict", "m.layup", says=["Missing argument"])
 
 
@@ -293,3 +293,46 @@ def test_many_workers_print_what_one_process_prints(local, here, ok, refused):
         assert (many.out, many.err) == (one.out, one.err)
     refused(*command, "--ray", "--strict", says=["bad.jpg"])
     refused("predict", "m.layup", "-", "--ray", says=["With -", "--ray"])
+
+
+def test_predictions_for_fiftyone(ok, refused, tmp_path):
+    photos = save_crops(tmp_path / "photos", 8, 2)
+    model = tmp_path / "m.layup"
+    ok("learn", photos, "--to", model, "--backbone", "vit-nano")
+    found = json.loads(ok("predict", model, photos, "--fiftyone").out)
+    rows = json.loads(ok("predict", model, photos, "--json", "--scores").out)
+    assert found["classes"] == ["class 0", "class 1"]
+    assert [*found["labels"]] == [row["path"] for row in rows]
+    for label, row in zip(found["labels"].values(), rows, strict=True):
+        assert found["classes"][label["label"]] == row["label"]
+        assert label["confidence"] == row["confidence"]
+        parts = np.exp(np.array(label["attributes"]["logits"]) - max(label["attributes"]["logits"]))
+        np.testing.assert_allclose(parts.max() / parts.sum(), row["confidence"])
+        assert label["attributes"]["none_of_these"] == row["none_of_these"]
+    (tmp_path / "labels.json").write_text(json.dumps(found))
+    assert ok("evaluate", model, tmp_path / "labels.json", "--json").out  # it is a list of photos as well
+    refused(
+        "predict", model, photos, "--fiftyone", "--csv", says=["Give one of --json, --csv and --fiftyone."]
+    )
+    refused("predict", model, photos, "--fiftyone", "--scores", says=["FiftyOne's labels have all logits."])
+    refused("predict", model, "-", "--fiftyone", says=["Leave other images, --csv, --fiftyone"])
+
+
+def test_photos_of_an_export_are_found_below_a_root(ok, refused, tmp_path):
+    photos = save_crops(tmp_path / "photos", 8, 2)
+    names = sorted(path.relative_to(photos) for path in photos.rglob("*.png"))
+    row = {"annotator": 1, "annotation_id": 1, "lead_time": 1.0, "updated_at": "2026-01-01"}
+    rows = [
+        {"image": f"/data/local-files/?d={name}", "id": i, "kind": name.parent.name, "other": "x", **row}
+        for i, name in enumerate(names)
+    ]
+    export = tmp_path / "export.json"
+    export.write_text(json.dumps(rows))
+    model = tmp_path / "m.layup"
+    new = ("learn", export, "--to", model, "--backbone", "vit-nano", "--root", photos)
+    refused(*new, says=["several", "kind, other", "The option is --label."])
+    assert "8 new" in ok(*new, "--label", "kind").out
+    assert "8 known" in ok("learn", photos, "--to", model).out
+    assert len(json.loads(ok("predict", model, export, "--root", photos, "--json").out)) == 8
+    assert ok("evaluate", model, export, "--root", photos, "--label", "kind").out
+    assert ok("sync", export, "--to", model, "--root", photos, "--label", "kind").out

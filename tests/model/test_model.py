@@ -424,9 +424,9 @@ def test_labels_are_texts(make, labels):
     assert_unchanged(model, before)
 
 
-@pytest.mark.parametrize("label", ["cat", np.array("cat"), 3, None])
+@pytest.mark.parametrize("label", ["cat", np.array("cat"), 3])
 def test_one_label_is_not_a_list_of_labels(make, label):
-    with pytest.raises(InputError, match=r"Give a list of labels, one per image, not (.*cat|3|None)"):
+    with pytest.raises(InputError, match=r"Give a list of labels, one per image, not (.*cat|3)"):
         make().learn(digits(0, 3), label)
 
 
@@ -1034,7 +1034,7 @@ def test_a_model_in_float32_stays_so(make, tmp_path, lam):
     np.testing.assert_array_equal(loaded.scores(TEST[0]), model.scores(TEST[0]))
     assert loaded.statistics_.gram.dtype == loaded.classifier_.solution_.weights.dtype == np.float32
     loaded.configure(lam=100.0, balance=False)
-    exact = make(FIRST, SECOND, lam=100.0, balance=False)
+    exact = make(FIRST, SECOND, lam=100.0, balance=False, exact=False)
     np.testing.assert_allclose(loaded.scores(TEST[0]), exact.scores(TEST[0]), atol=1e-3)
     size = (tmp_path / "m.layup").stat().st_size
     exact.save(tmp_path / "m.layup")

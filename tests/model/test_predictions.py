@@ -7,7 +7,8 @@ import pytest
 from sklearn.datasets import load_digits, load_sample_images
 
 from layup import LayUP, load
-from layup.model import Predictions
+from layup.errors import InputError
+from layup.model import Predictions, Predictor
 from photos import batch
 
 DIGITS = [(255 / 16 * each).astype(np.uint8) for each in load_digits().images[:4]]
@@ -48,7 +49,7 @@ def test_one_photo_of_one_class_is_enough(backbone: str, learned: int) -> None:
 @pytest.mark.parametrize("cache", [True, False])
 def test_a_learned_photo_is_known_to_the_model(counts: tuple[int, ...], cache: bool) -> None:
     model = model_of(*counts, cache=cache)
-    assert (model.expect() is not None) == (cache and max(counts) > 1)
+    assert (model.expect() is not None) == (cache and len(counts) > 1 and max(counts) > 1)
     images, _ = batch(dict(enumerate(counts)))
     found = model.predictions(images)
     assert not found.unknown.any()
@@ -105,3 +106,28 @@ def test_each_prediction_has_its_own() -> None:
     each = list(found.each())
     assert [one.none_of_these for one in each] == found.none_of_these.tolist()
     assert [one.unknown for one in each] == found.unknown.tolist() == [False, False, True]
+
+
+def test_what_is_said_of_rows_together_is_said_of_each_part() -> None:
+    model = model_of(3, 3)
+    predictor = Predictor(model.classifier_, model.knowledge.calibration)
+    parts = [model.extractor_.extract(batch({label: 3}, start=20)[0]) for label in (0, 1)]
+    together = predictor.scored(np.concatenate([part.rows for part in parts]))
+    for part, rows in zip(parts, (slice(0, 3), slice(3, 6)), strict=True):
+        alone, found = predictor.scored(part.rows), together[rows]
+        np.testing.assert_allclose(found.scores, alone.scores, rtol=1e-9)
+        np.testing.assert_allclose(found.familiarity, alone.familiarity, rtol=1e-9)
+
+
+def test_photos_that_cannot_be_used_leave_the_others_alone() -> None:
+    model = model_of(3, 3)
+    images = [*batch({0: 2}, start=20)[0], b"no image"]
+    found = model.predictions(images)
+    assert (found.kept, [bad.index for bad in found.bad]) == ([0, 1], [2])
+    none = model.predictions([b"no image"])
+    assert (none.kept, none.scores.shape, none.none_of_these.shape) == ([], (0, 2), (0,))
+
+
+def test_a_model_that_knows_nothing_predicts_nothing() -> None:
+    with pytest.raises(InputError, match="knows no class"):
+        LayUP("vit-nano").predictions([])

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -27,11 +27,17 @@ LOG = [Entry("learn", date="2026-11-17T12:00:00+00:00")]
 class Cached(FeatureSource):
     """Reads a cache of one number per photo."""
 
+    layers: ClassVar = {"number": 1}
+    cache: Any = None
+    extractor: Any = None
+
     def __init__(self, cache: FeatureCache) -> None:
-        self.layers = {"number": 1}
         self.cache = cache
 
-    def stream(self, images: Sequence[Any], title: str = "") -> Iterator[Extraction]:
+    def reader(self, images: Sequence[Any]) -> Any:
+        raise NotImplementedError
+
+    def computed(self, reads: Sequence[Any]) -> list[Extraction]:
         raise NotImplementedError
 
     def rows_of(self, pixels: Any) -> Any:

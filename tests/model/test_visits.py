@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -17,8 +17,15 @@ from layup.model.visits import none_usable, visit
 class Numbers(FeatureSource):
     """Images are numbers: their features are themselves, and negative ones are bad. Two per batch."""
 
-    def __init__(self) -> None:
-        self.layers, self.cache = {"number": 1}, NoCache()
+    layers: ClassVar = {"number": 1}
+    cache = NoCache()
+    extractor: Any = None
+
+    def reader(self, images: Sequence[Any]) -> Any:
+        raise NotImplementedError
+
+    def computed(self, reads: Sequence[Any]) -> list[Extraction]:
+        raise NotImplementedError
 
     def stream(self, images: Sequence[Any], title: str = "") -> Iterator[Extraction]:
         for start in range(0, len(images), 2):

@@ -19,6 +19,7 @@ from .classifier import SumsClassifier as SumsClassifier
 from .discriminant import DiscriminantClassifier as DiscriminantClassifier
 from .estimator import clone as clone
 from .expectation import (
+    ENOUGH as ENOUGH,
     Expected as Expected,
     Tally as Tally,
     held_out_tally as held_out_tally,
@@ -64,7 +65,13 @@ from .masking import (
 )
 from .nearest_mean import NearestMeanClassifier as NearestMeanClassifier
 from .novelty import Novelty as Novelty
-from .parameters import KINDS as KINDS, RidgeOptions as RidgeOptions, require_rule as require_rule
+from .parameters import (
+    KINDS as KINDS,
+    METRICS as METRICS,
+    RidgeOptions as RidgeOptions,
+    require_rule as require_rule,
+)
+from .readout import Nearness as Nearness, Readout as Readout
 from .residuals import ResidualSums as ResidualSums
 from .ridge import (
     FIRST_LAMBDA as FIRST_LAMBDA,

@@ -38,6 +38,7 @@ from numpy.typing import NDArray
 from layup.algebra.classifier import SumsClassifier
 from layup.algebra.held_out import HeldOut, judged
 from layup.algebra.parameters import KINDS
+from layup.algebra.readout import Nearness, Readout, level, rank_for
 from layup.algebra.samples import Floats, Samples, drawn
 from layup.algebra.statistics import GramStatistics
 from layup.algebra.whitening import LeftOut, Whitening
@@ -64,8 +65,6 @@ ENOUGH = 5
 STEP = 10**0.5
 STRENGTHS = (1e-4, 1e2)
 """The range of strengths that are tried."""
-TIE = 1e-12
-"""Scores that differ by less than this, as a share of them, are equal."""
 ROUNDING = 1e-13
 """Differences of inner products that are smaller than this, as a share of them, are rounding."""
 NOTHING = 1e-100
@@ -171,6 +170,18 @@ class Votes:
         """How like any class each row is: its largest cosine with a class mean, after whitening; −1 to 1."""
         cross, own = self.whitening.of(x)
         return self._nearest(cross, own, *self._centred)
+
+    def nearness(self, rank: int) -> Nearness:
+        """What familiarity takes without the sums, with so many projections. Costs d³ operations."""
+        b, lengths, sums = self.whitening.weights, self._lengths, self.statistics
+        return Nearness.of(
+            self.whitening.whitened,
+            self._centre @ sums.means,
+            (b - (b @ self._centre)[:, None]) / lengths,
+            self._centred[0] / lengths,
+            rank=rank,
+            key=sums.digest(),
+        )
 
     def left_out(self, x: NDArray[Any], index: NDArray[np.int64]) -> tuple[Floats, Floats]:
         """Scores and familiarity of learned samples, each without itself; `index` are their classes.
@@ -402,9 +413,12 @@ class AutoClassifier(SumsClassifier):
         """The weights of both votes together, and what is added to the scores."""
         return self.votes.weights_and_offsets
 
+    def readout(self) -> Readout | None:
+        """As in the base class, with how familiar samples are."""
+        found = self.linear_readout()
+        return found and replace(found, nearness=self.votes.nearness(rank_for(self.statistics_.dim)))
+
     def _score(self, x: Floats) -> Floats:
         """Classes that are equal but for rounding have equal scores, where they are the highest."""
         weights, offsets = self.linear()
-        scores = x @ weights + offsets
-        highest = scores.max(axis=1, keepdims=True)
-        return np.where(scores >= highest - TIE * np.abs(highest), highest, scores)
+        return level(x @ weights + offsets)

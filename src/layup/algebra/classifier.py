@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -16,7 +16,9 @@ from layup.algebra.folds import Folds, chunks
 from layup.algebra.held_out import HeldOut
 from layup.algebra.labels import united
 from layup.algebra.lambda_grid import Grid
+from layup.algebra.namespaces import like, to_numpy
 from layup.algebra.parameters import KINDS
+from layup.algebra.readout import Readout, spans
 from layup.algebra.samples import Floats, require_summable
 from layup.errors import InputError
 from layup.registry import unknown_name
@@ -26,9 +28,11 @@ from layup.schema import TRUTH, Rule
 class SumsClassifier(Estimator):
     """Base of the classifiers made of sums: `fit` is one `partial_fit`; only seen classes are predicted.
 
-    Inputs are checked by scikit-learn, which is imported when it is needed: `scores_of` does not.
+    Inputs are checked by scikit-learn, which is imported when it is needed: `scores_of` does not. They may be
+    tables, and where scikit-learn dispatches on arrays, tensors on any device: see `namespaces`.
     """
 
+    metadata: ClassVar = {**Estimator.metadata, "partial_fit": ("classes",)}
     kind: ClassVar[str]
     """Its entry in `KINDS`, and what a file calls it."""
     several: ClassVar[bool] = False
@@ -54,6 +58,10 @@ class SumsClassifier(Estimator):
             warnings.simplefilter("ignore", UserWarning)
             check_classification_targets(labels)
         return self.learn_rows(x, labels, classes)
+
+    def set_partial_fit_request(self, **requests: bool | str | None) -> Self:
+        """Ask those that call `partial_fit` for `classes`, as any estimator of scikit-learn can."""
+        return self._request("partial_fit", requests)
 
     def learn_rows(self, x: NDArray[Any], labels: NDArray[Any], classes: Sequence[Any] | None = None) -> Self:
         """As `partial_fit`, for features and labels that are arrays: scikit-learn is not imported."""
@@ -181,6 +189,29 @@ class SumsClassifier(Estimator):
         """W (d × C) and what is added, C, if the scores of x are x W and that; None if they are not."""
         return None
 
+    def linear_readout(self) -> Readout | None:
+        """Its weights, and what they say of the average sample, layer by layer; None if it is not linear."""
+        self._require_classes()
+        linear, sums = self.linear(), self.statistics_
+        if linear is None:
+            return None
+        weights, offsets = linear
+        middle = sums.means.mean(axis=0)
+        average = np.array([middle[span] @ weights[span] for span in spans(sums.layers).values()])
+        return Readout(
+            self.kind,
+            list(sums.labels),
+            dict(sums.layers),
+            weights,
+            offsets,
+            average,
+            steepness=self.steepness,
+        )
+
+    def readout(self) -> Readout | None:
+        """All that predicting takes, without the sums; None if that would be as much as the sums."""
+        return self.linear_readout()
+
     def _go_on_from(self, other: Self) -> None:
         self.adopt(other.statistics_)
 
@@ -230,13 +261,19 @@ class SumsClassifier(Estimator):
     # ---- predicting
 
     @property
+    def labels(self) -> list[Any]:
+        """The labels seen, sorted."""
+        labels: list[Any] = self.statistics_.labels
+        return labels
+
+    @property
     def classes_(self) -> NDArray[Any]:
         """All labels, seen or declared, sorted."""
         return np.array(united(self.statistics_.labels, self.declared_))
 
     def scores(self, X: ArrayLike) -> Floats:
         """One column per class of `classes_`, also for two classes; −∞ for a class not seen yet."""
-        return self.scores_of(self._validated(X))
+        return self._answered(X, lambda scores: scores)
 
     def scores_of(self, x: NDArray[Any]) -> Floats:
         """The scores of finite features of the right width, which are not checked again."""
@@ -249,13 +286,18 @@ class SumsClassifier(Estimator):
 
     def decision_function(self, X: ArrayLike) -> Floats:
         """The scores; with two classes, as in scikit-learn, the second score minus the first."""
-        scores = self.scores(X)
-        return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
+        return self._answered(
+            X, lambda scores: scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
+        )
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """The label with the highest score; the first in sorted order if scores are equal."""
-        best = self.scores(X).argmax(axis=1)
-        return np.asarray(self.classes_[best])
+        return self._answered(X, lambda scores: np.asarray(self.classes_[scores.argmax(axis=1)]))
+
+    def _answered(self, X: ArrayLike, answer: Callable[[Floats], NDArray[Any]]) -> NDArray[Any]:
+        """What follows from the scores of samples, where these are."""
+        found: NDArray[Any] = like(answer(self.scores_of(self._validated(X))), X)
+        return found
 
     def _require_classes(self) -> None:
         """Refuse to predict where there is nothing to predict."""
@@ -263,12 +305,13 @@ class SumsClassifier(Estimator):
             raise InputError("Cannot predict: no class was learned, or all classes were forgotten.")
 
     def _validated(self, *samples: ArrayLike, reset: bool = False) -> Any:
-        """Features, and labels if given, as arrays; `reset` is for the first batch, which says what fits."""
+        """Features, and labels if given, in NumPy; `reset` is for the first batch, which says what fits."""
         from sklearn.utils.validation import check_is_fitted, validate_data
 
         if not reset:
             check_is_fitted(self)
-        return validate_data(self, *samples, reset=reset)
+        checked = validate_data(self, *samples, reset=reset)
+        return to_numpy(checked) if len(samples) == 1 else [*map(to_numpy, checked)]
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "statistics_")

@@ -147,13 +147,14 @@ class Expected:
 
     @classmethod
     def of(cls, tally: Tally, counts: Mapping[Any, int]) -> Self | None:
-        """From a tally, and how many photos each class has in all; None if nothing was tested.
+        """From a tally, and how many photos each class has in all; None if nothing could go wrong in it.
 
+        That is so if nothing was tested, and if there is one class: every photo is told to be of that.
         A class needs more photos if it has fewer than five, or if its accuracy is lower than the overall one
         by more than chance: its own interval ends below it. Those that could not be tested come first, then
         those of the lowest accuracy, then those of the fewest photos. Ten are listed at most.
         """
-        if not tally.tested:
+        if not tally.tested or len(counts) < 2:
             return None
         accuracy = tally.right / tally.tested
         shares = {label: right / tested for label, (right, tested) in tally.by_label.items() if tested}

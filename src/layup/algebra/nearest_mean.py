@@ -6,6 +6,7 @@ import numpy as np
 
 from layup.algebra.classifier import SumsClassifier
 from layup.algebra.parameters import METRICS
+from layup.algebra.readout import Readout
 from layup.algebra.samples import Floats
 from layup.registry import unknown_name
 
@@ -32,6 +33,21 @@ class NearestMeanClassifier(SumsClassifier):
     def check(self) -> None:
         """Refuse an unknown metric."""
         require_metric(self.metric)
+
+    def readout(self) -> Readout:
+        """The means: of length 1, if only their directions count."""
+        self._require_classes()
+        sums, means = self.statistics_, self.statistics_.means
+        offsets = np.zeros(len(means))
+        if self.metric == "cosine":
+            lengths = np.linalg.norm(means, axis=1, keepdims=True)
+            means /= np.where(lengths > 0, lengths, 1.0)
+        else:
+            offsets = -(means**2).sum(axis=1) / 2
+        average = np.zeros((len(sums.layers), len(means)))
+        return Readout(
+            self.kind, list(sums.labels), dict(sums.layers), means.T, offsets, average, self.metric
+        )
 
     def _score(self, x: Floats) -> Floats:
         from sklearn.metrics.pairwise import cosine_similarity, euclidean_distances

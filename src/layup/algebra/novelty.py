@@ -16,9 +16,10 @@ has how these numbers were chosen, and how well they hold.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import log
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -67,6 +68,10 @@ class Novelty:
 
     def probabilities(self, familiarity: Floats) -> Floats:
         """How probable it is that samples which are this familiar are of no learned class."""
+        return np.asarray(self.curve(familiarity, np.tanh))
+
+    def curve(self, familiarity: Any, tanh: Callable[[Any], Any]) -> Any:
+        """The same for any kind of numbers, with their hyperbolic tangent."""
         spread = max(self.typical - self.least, ROUNDING)
         # The logistic function of z is (1 + tanh(z / 2)) / 2, which does not overflow.
-        return np.asarray((1 + np.tanh(SLOPE / 2 * (self.least - familiarity) / spread)) / 2)
+        return (1 + tanh(SLOPE / 2 * (self.least - familiarity) / spread)) / 2

@@ -13,6 +13,8 @@ from layup.cli import (  # noqa: F401, I001 (their commands enter themselves, in
     undo,
     rename,
     merge,
+    export,
+    push,
     shards,
     info,
     log,

@@ -33,6 +33,7 @@ from layup.tables import Table, to_rich
 
 if TYPE_CHECKING:
     from layup.benchmark import Record
+    from layup.export import About
     from layup.features import BadImage
     from layup.model import Predictions
 
@@ -324,18 +325,51 @@ def _known(photos: Mapping[str, Any]) -> str:
     return f"{sum(section['photos'] for section in photos['sections']):,} digests, encrypted"
 
 
-def information(header: Mapping[str, Any], path: Path, state_hash: str | None) -> None:
-    """All that a model file says of itself."""
-    counts = dict(zip(header["labels"], header["counts"], strict=True))
+def predict_only_information(header: Mapping[str, Any], path: Path) -> None:
+    """All that a predict-only file says of itself."""
+    facts(
+        {
+            **_network(header, path),
+            "holds": "weights: it predicts, and cannot be taught",
+            "confidence": _sureness("calibration" in header),
+            "versions": _versions(header),
+        }
+    )
+    table(["class"], [[label] for label in header["labels"]])
+
+
+def graph_information(about: About, path: Path) -> None:
+    """All that an exported graph says of itself."""
+    facts(
+        {
+            "file": f"{path} ({size_of(path.stat().st_size)})",
+            "classifier": about.classifier,
+            "features": about.features,
+            "backbone": f"{about.backbone['name']} (fingerprint {about.backbone['fingerprint'][:12]})",
+            "precision": about.precision,
+            "holds": "pixels to labels: it predicts, and cannot be taught",
+            "confidence": _sureness(about.calibration is not None),
+            "versions": _versions(vars(about)),
+        }
+    )
+    table(["class"], [[label] for label in about.labels])
+
+
+def _sureness(measured: bool) -> str:
+    return "measured on its photos" if measured else "a rule of thumb, if any"
+
+
+def _network(header: Mapping[str, Any], path: Path) -> dict[str, object]:
+    """What any model file says of its classifier, features and network."""
     layers = [name for name, _ in header["layers"]]
     width = sum(width for _, width in header["layers"])
-    classifier, features = dict(header["classifier"]), dict(header["features"])
+    features = dict(header["features"])
     rounded = features["kind"] == "rounded"
     if rounded:
         features = dict(features["of"])
     values: dict[str, object] = {
         "file": f"{path} ({size_of(path.stat().st_size)})",
-        "classifier": classifier["kind"],
+        "classifier": header["classifier"]["kind"],
         "features": features.pop("kind") + (", rounded: sums are exact" if rounded else ""),
         "backbone": f"{header['backbone']['name']} (fingerprint {header['backbone']['fingerprint'][:12]})",
         "engine": header["backbone"]["engine"],
@@ -345,6 +379,18 @@ def information(header: Mapping[str, Any], path: Path, state_hash: str | None) -
         values |= _adaptation(adapted)
     if "k" in features:
         values["k"] = share(features["k"], header["backbone"]["depth"])
+    return values
+
+
+def _versions(header: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {number}" for name, number in header["versions"].items())
+
+
+def information(header: Mapping[str, Any], path: Path, state_hash: str | None) -> None:
+    """All that a model file says of itself."""
+    counts = dict(zip(header["labels"], header["counts"], strict=True))
+    classifier = header["classifier"]
+    values = _network(header, path)
     if "lambda" in header["chosen"]:
         lam = header["chosen"]["lambda"]
         chosen = "from the sums, when needed" if lam is None else f"{lam:g}"
@@ -360,7 +406,7 @@ def information(header: Mapping[str, Any], path: Path, state_hash: str | None) -
     values["photos"] = "anonymous: no digests" if "photos" not in header else _known(header["photos"])
     if "roots" in header:
         values["roots"] = "one per class: a class can be forgotten exactly without its photos"
-    values["versions"] = ", ".join(f"{name} {number}" for name, number in header["versions"].items())
+    values["versions"] = _versions(header)
     facts(values)
     table(["class", "images"], [[label, f"{count:,}"] for label, count in counts.items()])
     single = [label for label, count in counts.items() if count == 1]

@@ -12,10 +12,10 @@ from layup.cli import console, findings
 from layup.cli.app import app
 from layup.cli.files import (
     labelled,
-    loaded_model,
     predicted,
-    require_model,
+    predictor,
     require_model_first,
+    require_predictor,
     require_usable,
 )
 from layup.cli.options import (
@@ -23,10 +23,12 @@ from layup.cli.options import (
     AllowAddresses,
     AllowBackbone,
     AsJson,
+    LabelColumn,
     Model,
     NoCache,
     Photos,
     Ray,
+    Root,
     Strict,
     Weights,
     Workers,
@@ -52,6 +54,8 @@ def evaluate(
     unseen: Annotated[
         bool, typer.Option("--unseen", help="Leave out photos that the model has learned.")
     ] = False,
+    label: LabelColumn = None,
+    root: Root = None,
     as_json: AsJson = False,
     ray: Ray = False,
     address: Address = None,
@@ -70,15 +74,15 @@ def evaluate(
     layup evaluate m.layup photos/ --ray   on all processors
     """
     require_model_first("evaluate", model, photos)
-    require_model(model)
+    require_predictor(model)
     cluster = cluster_of(ray, address, allow_addresses)
-    paths, labels = labelled(photos, allow_addresses)
+    paths, labels = labelled(photos, allow_addresses, label, root)
     from layup.benchmark import Evaluation, mistakes_csv, plots
 
     files = findings.outputs(model, picture, wrong)
     reading = {"cache": not no_cache, "workers": workers}
     loading = {"weights": weights, "allow_backbone": allow_backbone, **reading}
-    loaded = loaded_model(model, weights, allow_backbone, **reading)
+    loaded = predictor(model, weights, allow_backbone, **reading)
     tested = findings.chosen(loaded, paths, labels, unseen)
     seen = predicted(loaded, model, tested.photos, cluster, loading)
     require_usable(seen, tested.photos, strict)

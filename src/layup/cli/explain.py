@@ -10,8 +10,8 @@ import typer
 from layup import storage
 from layup.cli import console
 from layup.cli.app import app
-from layup.cli.files import loaded_model, require_model, require_model_first
-from layup.cli.options import AllowBackbone, AsJson, Model, NoCache, Weights
+from layup.cli.files import here, loaded_predictor, require_model_first, require_predictor
+from layup.cli.options import AllowBackbone, AsJson, NoCache, SharedModel, Weights
 from layup.errors import InputError
 from layup.formats import signed
 
@@ -24,7 +24,7 @@ HALF = 10
 
 @app.command()
 def explain(
-    model: Model,
+    model: SharedModel,
     photo: Annotated[Path, typer.Argument(help="One image file; also one in an archive.", metavar="PHOTO")],
     to: Annotated[
         Path | None,
@@ -49,7 +49,8 @@ def explain(
     of the lead.
     """
     require_model_first("explain", model, photo)
-    require_model(model)
+    model = here(model)
+    require_predictor(model)
     from layup.images import unlabelled_photos
 
     photos = unlabelled_photos(photo)
@@ -60,7 +61,7 @@ def explain(
     if to is not None:
         plots.require_ending(to)
         storage.require_writable(to)
-    found = loaded_model(model, weights, allow_backbone, cache=not no_cache).explain(
+    found = loaded_predictor(model, weights, allow_backbone, cache=not no_cache).explain(
         photos[0], heat=not no_heat
     )
     if to is not None:

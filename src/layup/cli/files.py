@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from layup import storage
 from layup.cli import console
-from layup.errors import InputError
+from layup.errors import InputError, StorageError
 
 if TYPE_CHECKING:
     from layup.cluster import Cluster
+    from layup.export import OnnxModel
     from layup.images import ImageSource
-    from layup.model import ImageModel, Predictions
+    from layup.model import ImageModel, ImagePredictor, Predictions, PredictOnly
+
+MODELS = (".layup", ".onnx")
+"""How the names of files that predict end."""
+
+
+HUB = "hf:"
+"""Before the name of a repository of the Hugging Face hub, as for networks."""
 
 
 def held(path: Path) -> AbstractContextManager[None]:
@@ -36,35 +44,93 @@ def changed_model(path: Path) -> AbstractContextManager[None]:
 def loaded_model(
     path: Path, weights: Path | None = None, allow_backbone: bool = False, **reading: Any
 ) -> ImageModel:
-    """The model in a file, with the options of the command."""
+    """The model in a file that can be taught, with the options of the command."""
     require_model(path)
+    from layup.model import ImageModel
+
+    return ImageModel.load(path, weights=weights, allow_backbone=allow_backbone, **reading)
+
+
+def here(model: Path) -> Path:
+    """The model's file; one of the hub's (hf:user/name, maybe with @revision) is downloaded first."""
+    text = str(model)
+    if not text.startswith(HUB) or model.exists():
+        return model
+    from layup.model import fetched
+
+    repository, _, revision = text.removeprefix(HUB).partition("@")
+    return fetched(repository, revision or None)
+
+
+def is_onnx(path: Path) -> bool:
+    """Whether a file is a graph for ONNX Runtime, by its name."""
+    return path.suffix.lower() == ".onnx"
+
+
+def predictor(
+    path: Path, weights: Path | None = None, allow_backbone: bool = False, **reading: Any
+) -> ImagePredictor | OnnxModel:
+    """What predicts: a model, or an exported graph, for which PyTorch is not imported."""
+    if not is_onnx(path):
+        return loaded_predictor(path, weights, allow_backbone, **reading)
+    if weights is not None:
+        raise InputError(f"'{path}' has the weights of its network in it: leave --weights out.")
+    from layup.export import OnnxModel
+
+    return OnnxModel(path, progress=reading.get("progress"))
+
+
+def loaded_predictor(
+    path: Path, weights: Path | None = None, allow_backbone: bool = False, **reading: Any
+) -> ImageModel | PredictOnly:
+    """The model in a file, also if it can only predict."""
+    if is_onnx(path):
+        raise InputError(
+            f"'{path}' is a graph that only predicts: give it to layup predict, evaluate or info. For this "
+            "command, give the .layup file that it was exported from."
+        )
+    require_predictor(path)
     from layup.model import load
 
     return load(path, weights=weights, allow_backbone=allow_backbone, **reading)
 
 
 def predicted(
-    model: ImageModel,
+    model: ImagePredictor | OnnxModel,
     path: Path,
     photos: Sequence[ImageSource],
     cluster: Cluster | None,
     loading: Mapping[str, Any],
 ) -> Predictions:
     """What a model predicts, here or by workers that load it from its file (options of `layup.load`)."""
-    from layup.model import spread_predictions
-
     if cluster is None or not photos:
         return model.predictions(photos)
+    if is_onnx(path):
+        raise InputError("A .onnx file is computed by this process alone: leave --ray out, or give a .layup.")
+    from layup.model import spread_predictions
+
     return spread_predictions(path, photos, cluster, **loading)
 
 
-def labelled(photos: Path, allow_addresses: bool = False) -> tuple[Sequence[ImageSource], list[str]]:
+def labelled(
+    photos: Path, allow_addresses: bool = False, label: str | None = None, root: Path | None = None
+) -> tuple[Sequence[ImageSource], list[str]]:
     """Photos and their labels; what is odd about them is remarked."""
     from layup.images import labelled_photos
 
-    found = labelled_photos(photos, allow_addresses=allow_addresses)
+    found = labelled_photos(photos, label=label, root=root, allow_addresses=allow_addresses)
     console.remarks(found.remarks)
     return found.images, found.labels
+
+
+def unlabelled(
+    images: Sequence[Path], allow_addresses: bool = False, root: Path | None = None
+) -> list[ImageSource]:
+    """All photos of several files, folders, archives and lists."""
+    from layup.images import unlabelled_photos
+
+    found = (unlabelled_photos(each, root=root, allow_addresses=allow_addresses) for each in images)
+    return [*chain.from_iterable(found)]
 
 
 def streamed(photos: Path, allow_addresses: bool) -> tuple[Iterator[tuple[ImageSource, str]], list[str]]:
@@ -87,16 +153,44 @@ def streamed(photos: Path, allow_addresses: bool) -> tuple[Iterator[tuple[ImageS
 
 
 def require_model(*paths: Path) -> None:
-    """Refuse what is not a model file, before NumPy and PyTorch are imported: that takes seconds."""
+    """Refuse what cannot be taught, before NumPy and PyTorch are imported: that takes seconds."""
     from layup.model import require_model
 
     require_model(*paths)
 
 
+def require_predictor(path: Path) -> None:
+    """Refuse what is no model file, as early; a model that can only predict is one, and so is a graph."""
+    if is_onnx(path):
+        try:
+            storage.require_file(path)
+        except OSError as error:
+            raise storage.unreadable(path, error) from error
+        return
+    from layup.model import require_predictor
+
+    require_predictor(path)
+
+
+def require_new(path: Path, overwrite: bool) -> None:
+    """Refuse to replace a file, unless that is wanted; a model with sums is never replaced by one without."""
+    storage.require_writable(path)
+    if not path.exists():
+        return
+    if not overwrite:
+        raise InputError(f"'{path}' is there already. Give another name, or --overwrite.")
+    with suppress(StorageError):
+        if storage.kind_of(path) == "model":
+            raise InputError(
+                f"'{path}' is a model that can be taught, and what it has learned would be lost. "
+                "Give another name, or delete it first."
+            )
+
+
 def require_model_first(command: str, model: Path, *others: Path) -> None:
     """Notice, before anything is loaded, that the model was given after the photos."""
-    models = [each for each in others if each.suffix == ".layup"]
-    if models and model.suffix != ".layup":
+    models = [each for each in others if each.suffix in MODELS]
+    if models and model.suffix not in MODELS:
         rest = [str(each) for each in (model, *others) if each != models[0]]
         meant = shlex.join(["layup", command, str(models[0]), *rest])
         raise InputError(f"The model comes first, but '{model}' is not one. Did you mean: {meant}?")

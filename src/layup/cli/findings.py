@@ -14,8 +14,9 @@ from layup.tables import Table
 
 if TYPE_CHECKING:
     from layup.benchmark import Evaluation
+    from layup.export import OnnxModel
     from layup.images import ImageSource
-    from layup.model import ImageModel
+    from layup.model import ImagePredictor
 
 PAIRS = 20
 """So many of the pairs that are confused are printed."""
@@ -69,8 +70,19 @@ class Chosen:
     learned: int | None
 
 
-def chosen(model: ImageModel, photos: Sequence[ImageSource], labels: Sequence[str], unseen: bool) -> Chosen:
+def chosen(
+    model: ImagePredictor | OnnxModel, photos: Sequence[ImageSource], labels: Sequence[str], unseen: bool
+) -> Chosen:
     """All photos, or only those that were not learned; says how many were."""
+    from layup.model import ImageModel
+
+    if not isinstance(model, ImageModel):
+        if unseen:
+            raise InputError(
+                "A model without sums does not know which photos were learned: leave --unseen out, or give "
+                "the model that it was exported from."
+            )
+        return Chosen(photos, labels, None)
     if unseen:
         model.knowledge.require_all_known()
     if model.photos is None:

@@ -10,7 +10,7 @@ import typer
 
 from layup.cli import console, reports
 from layup.cli.app import app
-from layup.cli.files import changed_model, loaded_model, require_model_first
+from layup.cli.files import changed_model, loaded_model, require_model_first, unlabelled
 from layup.cli.options import AllowBackbone, Model, NoCache, Strict, Weights, Workers
 from layup.errors import InputError
 from layup.formats import plural
@@ -44,12 +44,10 @@ def forget(
     has no photos left disappears. The cached features of these photos are
     deleted.
     """
-    from layup.images import unlabelled_photos
-
     require_model_first("forget", model, *(photos or []))
     if (name is None) == (not photos):
         raise InputError("Give the photos to forget, or a class: one of the two.")
-    paths = [photo for each in photos or [] for photo in unlabelled_photos(each)]
+    paths = unlabelled(photos or [])
     with changed_model(model):
         loaded = loaded_model(model, weights, allow_backbone, cache=not no_cache, workers=workers)
         done = (

@@ -24,12 +24,14 @@ from layup.cli.options import (
     Engine,
     InputSize,
     K,
+    LabelColumn,
     Lam,
     NoCache,
     OptionalPhotos,
     OptionalTo,
     PerClass,
     Ray,
+    Root,
     Strict,
     Weights,
     Workers,
@@ -59,6 +61,8 @@ def learn(
         int,
         typer.Option(help="Photos that a worker of Ray's takes together.", min=1, rich_help_panel=MACHINES),
     ] = SIZE,
+    label: LabelColumn = None,
+    root: Root = None,
     again: Annotated[
         bool, typer.Option("--again", help="Count all photos, also those that the model knows.")
     ] = False,
@@ -112,6 +116,7 @@ def learn(
     layup learn more/ --to m.layup         new classes, or more of the old ones
     layup learn photos/ --to v.layup --backbone vit-nano
     layup learn photos/ --to m.layup --ray on all processors, the same model
+    layup learn labels.json --to m.layup   an export of FiftyOne or Label Studio
     layup learn --shard plan/ 17           a slice of a plan, see `layup shards`
 
     Photos that the model knows are left out. The photos are not kept, only one
@@ -136,9 +141,9 @@ def learn(
     ridge = given({"lam": number_or_rule(lam), "balance": balance})
     wanted = Wanted(backbone, input_size, engine, k, session, anonymous, per_class, ridge, reading)
     if cluster is not None:
-        learn_on_ray(photos, to, wanted, loading, cluster, slice_size)
+        learn_on_ray(labelled(photos, False, label, root), to, wanted, loading, cluster, slice_size)
         return
-    paths, labels = labelled(photos, allow_addresses)
+    paths, labels = labelled(photos, allow_addresses, label, root)
     with held(to):
         checkpoint = to.with_name(f"{to.name}.adapting")
         model = wanted.opened(to, weights, allow_backbone)

@@ -10,10 +10,13 @@ from layup.cli import console
 from layup.errors import LayupError
 
 if TYPE_CHECKING:
-    from layup.model import ImageModel
+    from layup.export import OnnxModel
+    from layup.model import ImagePredictor
 
 
-def predict_lines(model: ImageModel, details: console.PredictionDetails, allow_addresses: bool) -> None:
+def predict_lines(
+    model: ImagePredictor | OnnxModel, details: console.PredictionDetails, allow_addresses: bool
+) -> None:
     """Read standard input to its end. Who reads what is printed may leave at any time."""
     found = model.predictions([])  # loads the network: an error of its own is not one of the first line
     if details.coverage is not None:
@@ -30,7 +33,7 @@ def predict_lines(model: ImageModel, details: console.PredictionDetails, allow_a
 
 
 def _predicted(
-    model: ImageModel, path: str, details: console.PredictionDetails, allow_addresses: bool
+    model: ImagePredictor | OnnxModel, path: str, details: console.PredictionDetails, allow_addresses: bool
 ) -> dict[str, Any]:
     """The prediction for a photo, or why there is none."""
     from layup.images import located

@@ -65,10 +65,10 @@ def merge(
     with held(to):
         if to.exists() and to not in models and not overwrite:
             raise InputError(f"'{to}' exists already. Give another --to, or --overwrite to replace it.")
-        from layup.model import load
+        from layup.model import ImageModel
 
-        merged, *others = (load(path) for path in models)
-        ancestor = load(base) if base else None
+        merged, *others = (ImageModel.load(path) for path in models)
+        ancestor = ImageModel.load(base) if base else None
         for other in others:
             if other.classifier.get_params() != merged.classifier.get_params():
                 console.remark(

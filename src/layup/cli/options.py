@@ -103,9 +103,24 @@ Engine = Annotated[
     ),
 ]
 
+LabelColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--label",
+        help="The column of labels in a list, or the field of an export, if there are several.",
+        metavar="NAME",
+    ),
+]
+Root = Annotated[
+    Path | None,
+    typer.Option(
+        help="The folder of the photos that an export of FiftyOne or Label Studio lists. Default: its own."
+    ),
+]
+
 _PHOTOS = typer.Argument(
     help="A folder with one folder of photos per class, a zip or tar of it, WebDataset shards, "
-    "or a list of paths and labels (CSV, JSONL or Parquet).",
+    "a list of paths and labels (CSV, JSONL or Parquet), or an export of FiftyOne or Label Studio.",
     metavar="PHOTOS",
 )
 _TO = typer.Option(help="The model file. It is created, or extended if it exists.")
@@ -145,6 +160,10 @@ PerClass = Annotated[
     ),
 ]
 Model = Annotated[Path, typer.Argument(help="A .layup file.", metavar="MODEL")]
+SharedModel = Annotated[
+    Path,
+    typer.Argument(help="A .layup file; or hf:user/name, a model on the Hugging Face hub.", metavar="MODEL"),
+]
 Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first bad file instead of skipping it.")]
 Lam = Annotated[
     str | None,

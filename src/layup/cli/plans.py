@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from layup.cli import console, reports
-from layup.cli.files import held, labelled
+from layup.cli.files import held
 from layup.cli.networks import Wanted
 from layup.errors import InputError
 from layup.formats import plural
@@ -17,7 +18,7 @@ from layup.progress import progress_bar
 
 if TYPE_CHECKING:
     from layup.cluster import Cluster
-    from layup.images import LabelledPhotos
+    from layup.images import ImageSource, LabelledPhotos
     from layup.model import ImageModel
 
 SIZE = 1000
@@ -42,10 +43,15 @@ def learn_shard(folder: Path, number: int, allow_addresses: bool, loading: dict[
 
 
 def learn_on_ray(
-    photos: Path, to: Path, wanted: Wanted, loading: dict[str, Any], cluster: Cluster, size: int
+    photos: tuple[Sequence[ImageSource], list[str]],
+    to: Path,
+    wanted: Wanted,
+    loading: dict[str, Any],
+    cluster: Cluster,
+    size: int,
 ) -> None:
-    """Learn photos on all processors of this machine or of a cluster (options of `layup.load`)."""
-    images, labels = labelled(photos)
+    """Learn photos with labels on all processors, here or of a cluster (options of `layup.load`)."""
+    images, labels = photos
     from layup.images import LabelledPhotos
     from layup.model import BatchReport
 

@@ -9,12 +9,15 @@ import typer
 
 from layup.cli import console
 from layup.cli.app import app
+from layup.cli.fiftyone import fiftyone_labels
 from layup.cli.files import (
-    loaded_model,
+    here,
     predicted,
-    require_model,
+    predictor,
     require_model_first,
+    require_predictor,
     require_usable,
+    unlabelled,
 )
 from layup.cli.lines import predict_lines
 from layup.cli.options import (
@@ -22,9 +25,10 @@ from layup.cli.options import (
     AllowAddresses,
     AllowBackbone,
     AsJson,
-    Model,
     NoCache,
     Ray,
+    Root,
+    SharedModel,
     Strict,
     Weights,
     Workers,
@@ -37,7 +41,7 @@ STANDARD_INPUT = Path("-")
 
 @app.command()
 def predict(
-    model: Model,
+    model: SharedModel,
     images: Annotated[
         list[Path],
         typer.Argument(
@@ -55,6 +59,12 @@ def predict(
             "second, margin. Names that begin with =, +, - or @ get a ' in front.",
         ),
     ] = False,
+    as_fiftyone: Annotated[
+        bool,
+        typer.Option(
+            "--fiftyone", help="Print the labels.json that FiftyOne reads, with confidence and logits."
+        ),
+    ] = False,
     scores: Annotated[
         bool, typer.Option("--scores", help="With --csv, --json or -: the scores of all classes, too.")
     ] = False,
@@ -64,6 +74,7 @@ def predict(
             help="Also the set of labels that holds the truth this often, such as 0.95.", metavar="SHARE"
         ),
     ] = None,
+    root: Root = None,
     ray: Ray = False,
     address: Address = None,
     weights: Weights = None,
@@ -79,8 +90,10 @@ def predict(
     layup predict m.layup holiday.zip --csv > labels.csv
     layup predict m.layup a.jpg --json     confidence from 0 to 1, scores, …
     layup predict m.layup a.jpg --coverage 0.95
+    layup predict m.layup photos/ --fiftyone > labels.json
     layup predict m.layup photos/ --csv --ray    on all processors
     layup predict m.layup -                paths in, JSON out, line by line
+    layup predict m.onnx a.jpg             what `layup export` wrote, without PyTorch
 
     The confidence says how often such a prediction is right, for photos like
     those that were learned, if it is of any known class. A photo that is probably
@@ -89,32 +102,38 @@ def predict(
     few photos they are rules of thumb.
     """
     require_model_first("predict", model, *images)
-    if as_json and as_csv:
-        raise InputError("Give --json or --csv, not both.")
+    if as_json + as_csv + as_fiftyone > 1:
+        raise InputError("Give one of --json, --csv and --fiftyone.")
+    if as_fiftyone and (scores or coverage is not None):
+        raise InputError("FiftyOne's labels have all logits. Leave --scores and --coverage out.")
     if scores and not (as_json or as_csv or STANDARD_INPUT in images):
         raise InputError("The scores of all classes do not fit into a table. Give --csv or --json as well.")
-    require_model(model)
+    model = here(model)
+    require_predictor(model)
     cluster = cluster_of(ray, address, allow_addresses)
     details = console.PredictionDetails(scores, coverage)
     if STANDARD_INPUT in images:
-        if len(images) > 1 or as_csv or strict or cluster:
+        if len(images) > 1 or as_csv or as_fiftyone or strict or cluster:
             raise InputError(
-                "With -, each line gets a JSON object. Leave other images, --csv, --strict and --ray out."
+                "With -, each line gets a JSON object. Leave other images, --csv, --fiftyone, --strict and "
+                "--ray out."
             )
         predict_lines(
-            loaded_model(model, weights, allow_backbone, cache=not no_cache, workers=0, progress=False),
+            predictor(model, weights, allow_backbone, cache=not no_cache, workers=0, progress=False),
             details,
             allow_addresses,
         )
         return
-    from layup.images import unlabelled_photos
-
-    photos = [photo for each in images for photo in unlabelled_photos(each, allow_addresses=allow_addresses)]
+    photos = unlabelled(images, allow_addresses, root)
     reading = {"cache": not no_cache, "workers": workers}
     loading = {"weights": weights, "allow_backbone": allow_backbone, **reading}
-    loaded = loaded_model(model, weights, allow_backbone, **reading)
+    loaded = predictor(model, weights, allow_backbone, **reading)
     found = predicted(loaded, model, photos, cluster, loading)
     require_usable(found, photos, strict)
-    style = "json" if as_json else "csv" if as_csv else "table"
-    console.predictions([photos[i] for i in found.kept], found, style, details)
+    kept = [photos[i] for i in found.kept]
+    if as_fiftyone:
+        console.print_json(fiftyone_labels(kept, found))
+    else:
+        style = "json" if as_json else "csv" if as_csv else "table"
+        console.predictions(kept, found, style, details)
     console.report_bad(found.bad, photos)

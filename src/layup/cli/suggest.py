@@ -9,7 +9,7 @@ import typer
 
 from layup.cli import console
 from layup.cli.app import app
-from layup.cli.files import loaded_model, require_model, require_model_first
+from layup.cli.files import loaded_model, require_model, require_model_first, unlabelled
 from layup.cli.options import AllowBackbone, AsJson, Model, NoCache, Weights, Workers
 from layup.formats import plural
 
@@ -42,9 +42,7 @@ def suggest(
     """
     require_model_first("suggest", model, *photos)
     require_model(model)
-    from layup.images import unlabelled_photos
-
-    paths = [photo for each in photos for photo in unlabelled_photos(each)]
+    paths = unlabelled(photos)
     loaded = loaded_model(model, weights, allow_backbone, cache=not no_cache, workers=workers)
     found = loaded.suggest(paths, count)
     if as_json:

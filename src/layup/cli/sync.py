@@ -12,7 +12,18 @@ from layup.cli import console, reports
 from layup.cli.app import app
 from layup.cli.files import held, labelled
 from layup.cli.networks import Wanted
-from layup.cli.options import AllowBackbone, Backbone, K, Photos, Strict, To, Weights, Workers
+from layup.cli.options import (
+    AllowBackbone,
+    Backbone,
+    K,
+    LabelColumn,
+    Photos,
+    Root,
+    Strict,
+    To,
+    Weights,
+    Workers,
+)
 from layup.errors import InputError, LayupError
 
 if TYPE_CHECKING:
@@ -35,6 +46,8 @@ def sync(
     yes: Annotated[
         bool, typer.Option("--yes", help="Also forget more than half of what the model knows.")
     ] = False,
+    label: LabelColumn = None,
+    root: Root = None,
     backbone: Backbone = None,
     weights: Weights = None,
     allow_backbone: AllowBackbone = False,
@@ -60,7 +73,7 @@ def sync(
         """Whether the model now equals the folder."""
         from layup.model import all_known
 
-        paths, labels = labelled(photos)
+        paths, labels = labelled(photos, False, label, root)
         with held(to):
             if to.exists() and wanted.any_network and (known := all_known(to, paths, labels, wanted.reading)):
                 reports.unchanged(to, known.header)

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from layup.features import FeatureCache, Rows, Spool
-from layup.images import ImageSource
-from layup.model.inputs import chosen
+from layup.images import ImageSource, chosen
 from layup.model.knowledge import Knowledge
 from layup.model.known import Numbers
 from layup.model.outcome import counted

@@ -12,7 +12,7 @@ import numpy as np
 
 from layup.errors import InputError
 from layup.features import Extraction, Rows
-from layup.model.inputs import checked_labels
+from layup.images import checked_labels
 from layup.model.knowledge import Knowledge
 from layup.model.known import BYTES, KnownPhotos, Numbers
 from layup.model.lesson import Lesson, Photos

@@ -19,13 +19,14 @@ from typing import Any
 import numpy as np
 
 from layup import memory
-from layup.algebra import Floats, SumsClassifier
+from layup.algebra import Floats, Readout
 from layup.backbones import Backbone
 from layup.errors import BadImageError
 from layup.features import FeatureSource
 from layup.formats import signed
 from layup.images import ImageSource, open_image
 from layup.model.occlusion import Heat, occlusion
+from layup.model.scorer import Scorer
 
 AVERAGE = "average photo"
 """The name of the part that no layer of this photo has a share in."""
@@ -114,7 +115,8 @@ class Explanation:
 
 
 def explain(
-    classifier: SumsClassifier,
+    scorer: Scorer,
+    linear: Readout | None,
     source: FeatureSource,
     backbone: Backbone,
     image: ImageSource,
@@ -122,17 +124,17 @@ def explain(
     heat: bool,
     progress: bool | None = None,
 ) -> Explanation:
-    """Explain what a classifier of these features says of an image."""
+    """Explain what a scorer of these features says of an image; `linear` are its weights, if it has any."""
     found = source.extract([image], "Reading the photo")
     if found.bad:
         raise BadImageError(found.bad[0].reason)
-    scores = classifier.scores_of(found.rows)[0]
-    labels = classifier.statistics_.labels
+    scores = scorer.scores_of(found.rows)[0]
+    labels = scorer.labels
     best, *others = np.argsort(-scores, kind="stable").tolist()
     second = others[0] if others else best
 
     def lead(pixels: Any) -> Floats:
-        covered = classifier.scores_of(source.rows_of(pixels))
+        covered = scorer.scores_of(source.rows_of(pixels))
         return np.asarray(covered[:, best] - covered[:, second])
 
     seen = None
@@ -141,20 +143,16 @@ def explain(
         photo, preprocessing = open_image(image), backbone.preprocessing
         seen = occlusion(preprocessing.transform(photo), lead, preprocessing.region(photo), progress)
     score, second_score = (scores - scores.mean())[[best, second]].tolist()
-    parts = _parts(classifier, found.rows[0].astype(np.float64), best, second) if others else None
+    parts = _parts(linear, found.rows[0].astype(np.float64), best, second) if linear and others else None
     return Explanation(labels[best], labels[second] if others else None, score, second_score, parts, seen)
 
 
-def _parts(classifier: SumsClassifier, x: Floats, best: int, second: int) -> tuple[Part, ...] | None:
+def _parts(linear: Readout, x: Floats, best: int, second: int) -> tuple[Part, ...] | None:
     """What each layer says for two classes, and what the average photo gets."""
-    linear, sums = classifier.linear(), classifier.statistics_
-    if linear is None:
+    said = linear.parts(x)
+    if said is None:
         return None
-    weights, offsets = linear
-    average = sums.means.mean(axis=0)
-    spans = {name: sums.span([name]) for name in sums.layers}
-    said = {name: (x - average)[span] @ weights[span] for name, span in spans.items()}
-    said[AVERAGE] = average @ weights + offsets
+    said[AVERAGE] = linear.average_scores
     return tuple(
         Part(name, *(scores - scores.mean())[[best, second]].tolist()) for name, scores in said.items()
     )

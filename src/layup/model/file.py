@@ -31,7 +31,7 @@ from layup.features import (
 )
 from layup.model import journal, known
 from layup.model.journal import MARK, Filed, Record
-from layup.model.kind import KIND
+from layup.model.kind import KIND, require_model
 from layup.model.known import KnownPhotos
 from layup.model.log import ENTRY
 from layup.schema import (
@@ -148,6 +148,7 @@ def read_model(path: str | os.PathLike[str]) -> ModelFile:
 
     Costs reading it, and d³/3 operations to check that G could be that of images.
     """
+    require_model(path)
     found, filed = _read_both(path)
     if filed is None:
         return found
@@ -265,11 +266,6 @@ def _require_readable(header: Mapping[str, Any], declared: Declarations) -> None
 def require_sound(header: Mapping[str, Any], declared: Declarations) -> None:
     """Refuse a header, and what arrays are said to be, that no model can have: a `ValueError` says why."""
     schema.require(header, HEADER, "header")
-    backbone = header["backbone"]
-    if backbone["spec"] is not None:
-        schema.require(backbone["spec"], SPEC, "header.backbone.spec")
-        if backbone["spec"]["name"] != backbone["name"]:
-            raise ValueError("it names one backbone, and says how to load another")
     sums = _require_classifier(header)
     sums.require_declared(header, declared)
     others = {*sums.ARRAYS}
@@ -285,6 +281,19 @@ def require_sound(header: Mapping[str, Any], declared: Declarations) -> None:
     precision = header["classifier"].get("precision", "float64")
     if precision != declared["prototypes"].dtype:
         raise ValueError(f"its sums are not in {precision}")
+    spec = spec_from(header["features"], "header.features")
+    if header.get("steps") != (list(spec.steps or ()) if isinstance(spec, Rounded) else None):
+        raise ValueError("its sums are of other steps than its features")
+    require_network(header, declared)
+
+
+def require_network(header: Mapping[str, Any], declared: Declarations) -> None:
+    """Refuse a network, features of it, and an adapter that no model can have."""
+    backbone = header["backbone"]
+    if backbone["spec"] is not None:
+        schema.require(backbone["spec"], SPEC, "header.backbone.spec")
+        if backbone["spec"]["name"] != backbone["name"]:
+            raise ValueError("it names one backbone, and says how to load another")
     _require_layers(header)
     _require_tuned(backbone.get("adapted"), {n: d for n, d in declared.items() if n.startswith(TUNED)})
 
@@ -310,10 +319,9 @@ def _require_classifier(header: Mapping[str, Any]) -> type[ClassSums]:
 
 def _require_layers(header: Mapping[str, Any]) -> None:
     """Refuse sums of other features than the file says, as far as can be told without the network."""
-    spec = spec_from(header["features"], "header.features")
-    layers = dict(header["layers"])
-    if header.get("steps") != (list(spec.steps or ()) if isinstance(spec, Rounded) else None):
-        raise ValueError("its sums are of other steps than its features")
+    spec, layers = spec_from(header["features"], "header.features"), dict(header["layers"])
+    if isinstance(spec, Rounded) and len(spec.steps or ()) != len(layers):
+        raise ValueError(f"it has {len(layers)} layers but {len(spec.steps or ())} steps")
     spec = spec.plain
     if isinstance(spec, Projected | Fourier) and [*layers.values()] != [spec.width]:
         raise ValueError(f"its projection is {spec.width} wide, but its layers are {sum(layers.values())}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from importlib.metadata import version
@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 from layup import __version__, memory, storage
 from layup.adapters import ADAPTERS
 from layup.algebra import (
+    Calibration,
     ClassRoots,
     ClassSums,
     Expected,
-    Floats,
+    Readout,
     SumsClassifier,
     clone,
     forecast_merging,
@@ -28,35 +29,34 @@ from layup.algebra import (
     restored,
 )
 from layup.backbones import Backbone
-from layup.errors import BadImageError, InputError, MismatchError
+from layup.errors import InputError, MismatchError
 from layup.features import (
-    FeatureSource,
     FeatureSpec,
     Reading,
     Rows,
     spec_from,
 )
-from layup.images import ImageSource
+from layup.images import Images, ImageSource, checked_labels, given, listed
 from layup.memory import Forecast
 from layup.model.audit import Audit, audit
 from layup.model.change import Change
 from layup.model.digest import state_hash
 from layup.model.estimate import Estimate, estimate
-from layup.model.explain import Explanation, explain
 from layup.model.file import ModelFile, read_model, write_model
 from layup.model.forecast import forecast_batch
 from layup.model.forgetting import forget_class, forget_photos, undo_batch
-from layup.model.inputs import checked_labels, listed
+from layup.model.image_predictor import ImagePredictor
 from layup.model.knowledge import Knowledge
 from layup.model.known import (
     KnownPhotos,
 )
-from layup.model.log import Entry
+from layup.model.log import Entry, last_expected
 from layup.model.merging import merge
 from layup.model.network import Network, Origin, relocated
 from layup.model.photo_features import PhotoFeatures
 from layup.model.plan import Plan, plan
-from layup.model.predictions import Predictions, predicted
+from layup.model.predict_only import PredictOnly
+from layup.model.predictor import Predictor
 from layup.model.reports import BatchReport
 from layup.model.suggest import Suggestions, suggest
 from layup.model.trial import Trial, try_out
@@ -69,7 +69,7 @@ logger = logging.getLogger(__name__)
 VERSIONS_OF = ("torch", "timm", "numpy")
 
 
-class ImageModel:
+class ImageModel(ImagePredictor):
     """A frozen network, which of its features are read, and a classifier made of sums.
 
     Only the sums are learned: a model is the sum of its photos. It keeps a digest of each, so that a photo
@@ -125,9 +125,11 @@ class ImageModel:
     @in_turn
     def learn(
         self,
-        images: Iterable[ImageSource],
-        labels: Iterable[str],
+        images: Images,
+        labels: Iterable[str] | None = None,
         *,
+        image: str | None = None,
+        label: str | None = None,
         strict: bool = False,
         checkpoint: str | Path | None = None,
         again: bool = False,
@@ -136,7 +138,10 @@ class ImageModel:
         """Learn images with their labels, as often as you like. Images that are known are left out.
 
         Images are paths, contents of files (bytes, or open files), PIL images, arrays or tensors. Images and
-        labels come in a list, or in anything that gives them one by one, such as a generator.
+        labels come in a list, or in anything that gives them one by one, such as a generator. Or both in a
+        dataset: one of Hugging Face's `datasets`, or one of (image, target) pairs, as torchvision's are.
+
+        image, label: the columns of a dataset, if several could be meant.
 
         Images that cannot be used are skipped and reported; with `strict` the first one raises an error
         before anything is learned. If the model has an adapter, the first batch tunes it before anything
@@ -145,14 +150,13 @@ class ImageModel:
         again: count every image, also if it is known.
         relabel: move images that are known as another class; otherwise they are reported as conflicts.
         """
-        images = listed(images)
-        labels = checked_labels(labels, images)
+        images, labels = given(images, labels, image, label)
         self._require_room(images, labels)
         change = self._planned(images, labels, again=again, relabel=relabel)
         return self._change(change, strict=strict, checkpoint=checkpoint)
 
     @in_turn
-    def foresee(self, images: Iterable[ImageSource], labels: Iterable[str]) -> Plan:
+    def foresee(self, images: Images, labels: Iterable[str] | None = None) -> Plan:
         """What `learn` would do with these images: which are new, and which it knows. Nothing is changed.
 
         Costs a look at each image file, not a pass through the network.
@@ -164,15 +168,16 @@ class ImageModel:
         >>> model.foresee([Image.new("RGB", (64, 64), name) for name in ("red", "navy")], ["red", "blue"])
         Plan(new=[1], moved={}, known=1, conflicts=[])
         """
-        images = listed(images)
-        return self._planned(images, checked_labels(labels, images)).work
+        return self._planned(*given(images, labels)).work
 
     @in_turn
     def sync(
         self,
-        images: Iterable[ImageSource],
-        labels: Iterable[str],
+        images: Images,
+        labels: Iterable[str] | None = None,
         *,
+        image: str | None = None,
+        label: str | None = None,
         strict: bool = False,
         checkpoint: str | Path | None = None,
         dry_run: bool = False,
@@ -183,8 +188,7 @@ class ImageModel:
         not have stay, and are reported as missing. If some image cannot be read, nothing is forgotten that it
         may be. With `dry_run` nothing is changed, only reported.
         """
-        images = listed(images)
-        labels = checked_labels(labels, images)
+        images, labels = given(images, labels, image, label)
         photos = self.knowledge.recognised("to be forgotten")
         if len(photos) < self.statistics_.total:
             raise InputError(
@@ -204,7 +208,7 @@ class ImageModel:
 
     @in_turn
     def forget(
-        self, images: Iterable[ImageSource], labels: Iterable[str] | None = None, *, strict: bool = False
+        self, images: Images, labels: Iterable[str] | None = None, *, strict: bool = False
     ) -> BatchReport:
         """Un-learn images: the sums become what they would be without them. λ stays.
 
@@ -246,7 +250,7 @@ class ImageModel:
                 self.photo_features.reset()
         return report
 
-    def learned_as(self, images: Iterable[ImageSource]) -> list[tuple[str, ...]]:
+    def learned_as(self, images: Images) -> list[tuple[str, ...]]:
         """The classes that each image was learned as: none for one that this model does not know."""
         photos = KnownPhotos() if self.photos is None else self.photos
         digests = self.photo_features.digests(listed(images))
@@ -337,43 +341,55 @@ class ImageModel:
 
     # ---- predicting
 
-    @in_turn
-    def predict(self, images: Iterable[ImageSource]) -> NDArray[Any]:
-        """The label of every image. Only classes that were learned can be predicted."""
-        return np.asarray(np.array(self.classes_)[self.scores(images).argmax(axis=1)])
+    def predict_only(self) -> PredictOnly:
+        """A model that predicts the same, and holds weights instead of sums: see `PredictOnly`.
 
-    def scores(self, images: Iterable[ImageSource]) -> Floats:
-        """One row per image and one column per class of `classes_`; the highest wins, the first if equal."""
-        found = self.predictions(images)
-        if found.bad:
-            raise BadImageError(found.bad[0].reason)
-        return found.scores
-
-    @in_turn
-    def predictions(self, images: Iterable[ImageSource]) -> Predictions:
-        """The scores of all images that can be used, and which cannot. Only scores are held, not features.
-
-        Where the classifier allows it, with a confidence for each, and how probable it is that the image is
-        of none of the classes. Both are only as good as the photos that `expect` has judged; a model that
-        never did that has both by rule of thumb.
+        Costs a solve, as the first prediction does, and for the default classifier d³ operations more.
         """
-        self._require_able_to_predict()
-        return predicted(self.classifier_, self.knowledge.calibration, self.extractor_, listed(images))
-
-    @in_turn
-    def explain(self, image: ImageSource, *, heat: bool = True) -> Explanation:
-        """Why an image gets its label: what each layer says, and where in the image; see `Explanation`.
-
-        The heat map costs 64 passes through the network; `heat=False` leaves it out.
-        """
-        self._require_able_to_predict()
-        network, show = self.backbone_, self.reading.get("progress")
-        return explain(self.classifier_, self.extractor_, network, image, heat=heat, progress=show)
+        with self.turn:
+            self._predictor()
+            readout = self.classifier_.readout()
+            if readout is None:
+                raise InputError(
+                    f"A model with the classifier {self.classifier_.kind!r} predicts with its sums, so that "
+                    "without them it could not predict. Share the whole model."
+                )
+            return PredictOnly(
+                self.resolved_features, readout, self.network, self.calibration, **self.reading
+            )
 
     @property
-    def classes_(self) -> list[str]:
-        """The labels learned so far, sorted."""
-        return list(self.statistics_.labels)
+    def told_counts(self) -> dict[str, int]:
+        """How many photos of each class the sums hold."""
+        return self.counts_
+
+    @property
+    def told_accuracy(self) -> Mapping[str, Any] | None:
+        """What `expect` found, if nothing was learned or forgotten since."""
+        return last_expected(self.log)
+
+    @property
+    def scorer(self) -> SumsClassifier:
+        """The classifier with what it has learned."""
+        return self.classifier_
+
+    @property
+    def linear(self) -> Readout | None:
+        """The weights of its classifier, if it is linear."""
+        return self.classifier_.linear_readout()
+
+    @property
+    def calibration(self) -> Calibration | None:
+        """What its photos said when they were last judged, see `expect`."""
+        return self.knowledge.calibration
+
+    def _predictor(self) -> Predictor:
+        """As in the base class; refused as well if what is to be solved does not fit."""
+        predictor = super()._predictor()
+        if not self.classifier_.ready:
+            width = self.classifier_.solved_width(list(self.statistics_.layers.values()))
+            memory.require(forecast_solving(self.statistics_, width, len(self.classes_)), "Predicting")
+        return predictor
 
     @property
     @in_turn
@@ -462,16 +478,15 @@ class ImageModel:
         return estimate(self.knowledge, self.photo_features, most)
 
     @in_turn
-    def audit(self, images: Iterable[ImageSource], labels: Iterable[str]) -> Audit:
+    def audit(self, images: Images, labels: Iterable[str] | None = None) -> Audit:
         """Judge photos that were learned by all the others: labels that are probably wrong, near-duplicates.
 
         Give them with the labels that they were learned with. Nothing is learned again, and nothing changes.
         """
-        images = listed(images)
-        return audit(self.knowledge, self.photo_features, images, checked_labels(labels, images))
+        return audit(self.knowledge, self.photo_features, *given(images, labels))
 
     @in_turn
-    def suggest(self, images: Iterable[ImageSource], count: int = 20) -> Suggestions:
+    def suggest(self, images: Images, count: int = 20) -> Suggestions:
         """Which photos without labels to label next: those that would teach most, the most useful first."""
         return suggest(self.knowledge, self.photo_features, listed(images), count)
 
@@ -557,26 +572,10 @@ class ImageModel:
     # ---- the parts, made when first needed
 
     @property
-    def backbone_(self) -> Backbone:
-        """The backbone, loaded; if the model comes from a file, exactly the one that the file names."""
-        return self.network.backbone
-
-    @property
-    @in_turn
-    def extractor_(self) -> FeatureSource:
-        """The reader of images."""
-        return self.photo_features.extractor
-
-    @property
     @in_turn
     def classifier_(self) -> SumsClassifier:
         """The classifier with what it has learned, empty at first."""
         return self.knowledge.classifier
-
-    @property
-    def resolved_features(self) -> FeatureSpec:
-        """The features as a file has them."""
-        return self.features if self.network.origin is not None else self.features.resolved(self.backbone_)
 
     # ---- the rest is private
 
@@ -594,14 +593,6 @@ class ImageModel:
         photos = self.knowledge.recognised("learned before", about="again")
         digests = self.photo_features.digests(images)
         return Change("learn", images, labels, plan(photos, digests, labels, relabel=relabel), digests)
-
-    def _require_able_to_predict(self) -> None:
-        """Refuse a model that knows nothing, and what does not fit, before an image is read."""
-        if not self.classes_:
-            raise InputError("This model knows no class. Teach it with `learn` first.")
-        if not self.classifier_.ready:
-            width = self.classifier_.solved_width(list(self.statistics_.layers.values()))
-            memory.require(forecast_solving(self.statistics_, width, len(self.classes_)), "Predicting")
 
     def _require_room(self, images: Sequence[ImageSource], labels: Sequence[str]) -> None:
         """Refuse an empty batch, impossible settings, and what does not fit, before an image is read."""

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from layup import storage
+from layup.errors import InputError
 
 KIND = "model"
 """What storage calls the files of models."""
+PREDICT_ONLY = "predict-only"
+"""The same for models without sums."""
 
 
 def require_model(*paths: storage.AnyPath) -> None:
-    """Refuse what is not a model file, by its header alone: reading one checks the rest.
+    """Refuse what is not a model file that can be taught, by its header alone: reading one checks the rest.
 
     >>> require_model("nothing.layup")
     Traceback (most recent call last):
@@ -17,4 +20,20 @@ def require_model(*paths: storage.AnyPath) -> None:
 its permissions
     """
     for path in paths:
+        if is_predict_only(path):
+            raise InputError(
+                f"'{path}' is a predict-only model: it has weights and no sums, so it can only predict, "
+                "explain and be evaluated. Use the model that it was exported from."
+            )
         storage.read_header(path, KIND)
+
+
+def require_predictor(path: storage.AnyPath) -> None:
+    """Refuse what is not a model file that predicts: a model, or a predict-only model."""
+    if not is_predict_only(path):
+        storage.read_header(path, KIND)
+
+
+def is_predict_only(path: storage.AnyPath) -> bool:
+    """Whether a file is a model without sums; a path that cannot be read is an error."""
+    return storage.kind_of(path) == PREDICT_ONLY

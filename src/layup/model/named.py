@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Unpack
 
 from layup.algebra import AutoClassifier, NearestMeanClassifier, RidgeClassifier, RidgeOptions, SumsClassifier
 from layup.backbones import Backbone
 from layup.features import Embedding, LastLayers, Reading, Rounded
 from layup.model.image_model import ImageModel
+from layup.model.kind import is_predict_only
+from layup.model.predict_only import PredictOnly
 from layup.tuning import Wanted
 
 
@@ -91,5 +94,39 @@ def NMC(
     return ImageModel(Embedding(), NearestMeanClassifier(metric), adapter, backbone=backbone, **options)
 
 
-load = ImageModel.load
-"""Load a model of any kind from a file: see `ImageModel.load`."""
+def load(
+    path: str | Path,
+    *,
+    backbone: Backbone | None = None,
+    weights: str | Path | None = None,
+    allow_backbone: bool = False,
+    **reading: Unpack[Reading],
+) -> ImageModel | PredictOnly:
+    """Load a model of any kind from a file; options as in `ImageModel.load`.
+
+    A file without sums gives a `PredictOnly`: it predicts, and its `learn` says why it cannot.
+    """
+    kind = PredictOnly if is_predict_only(path) else ImageModel
+    return kind.load(path, backbone=backbone, weights=weights, allow_backbone=allow_backbone, **reading)
+
+
+def from_pretrained(
+    repository: str | Path,
+    *,
+    revision: str | None = None,
+    token: str | None = None,
+    backbone: Backbone | None = None,
+    allow_backbone: bool = False,
+    **reading: Unpack[Reading],
+) -> ImageModel | PredictOnly:
+    """Load a model from the Hugging Face hub, or from a folder that `push_to_hub` has written.
+
+    Only its one file is downloaded, and checked like any model from a stranger: nothing in it is run. The
+    network that it names is downloaded only with `allow_backbone`, unless it comes with layup.
+
+    repository: "user/name", or a folder. revision: a branch, a tag or a commit. token: for a private one.
+    """
+    from layup.model.hub import fetched
+
+    path = fetched(repository, revision, token)
+    return load(path, backbone=backbone, allow_backbone=allow_backbone, **reading)

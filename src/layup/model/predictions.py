@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from layup.algebra import Calibration, Floats, Novelty, SumsClassifier, softmax
+from layup.algebra import Calibration, Floats, Novelty, softmax
 from layup.errors import InputError
-from layup.features import BadImage, FeatureSource
-from layup.images import ImageSource
+from layup.features import BadImage
 
 
 @dataclass(frozen=True)
@@ -136,33 +135,3 @@ class Predictions:
             [self.classes[i] for at, i in enumerate(ranks) if not at or row[i] >= least]
             for ranks, row in zip(order, sure, strict=True)
         ]
-
-
-def predicted(
-    classifier: SumsClassifier,
-    calibration: Calibration | None,
-    features: FeatureSource,
-    images: Sequence[ImageSource],
-) -> Predictions:
-    """The scores of all images that can be used, and which cannot. Only scores are held, not features."""
-    classes = classifier.statistics_.labels
-    scores: list[Floats] = [np.zeros((0, len(classes)))]
-    known: list[Floats] = []
-    kept: list[int] = []
-    bad: list[BadImage] = []
-    for part in features.stream(images, "Predicting"):
-        bad.extend(part.bad)
-        kept.extend(part.kept.tolist())
-        if len(part.rows):
-            scores.append(classifier.scores_of(part.rows))
-            if (more := classifier.familiarity(part.rows)) is not None:
-                known.append(more)
-    return Predictions(
-        list(classes),
-        np.concatenate(scores),
-        kept,
-        bad,
-        steepness=calibration.steepness if calibration and calibration.enough else classifier.steepness,
-        familiarity=np.concatenate(known) if known else None,
-        calibration=calibration,
-    )

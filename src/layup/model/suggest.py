@@ -12,9 +12,8 @@ from layup import memory
 from layup.algebra import GramStatistics, Prior, forecast_solving, limits, most_informative
 from layup.errors import InputError
 from layup.features import BadImage, Rows
-from layup.images import ImageSource
+from layup.images import ImageSource, chosen
 from layup.model.audit import deepest
-from layup.model.inputs import chosen
 from layup.model.knowledge import Knowledge
 from layup.model.photo_features import PhotoFeatures
 from layup.model.predictions import Predictions

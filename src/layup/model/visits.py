@@ -9,8 +9,7 @@ from itertools import compress
 
 from layup.errors import BadImageError, InputError
 from layup.features import BadImage, FeatureSource, Rows
-from layup.images import ImageSource, described
-from layup.model.inputs import chosen
+from layup.images import ImageSource, chosen, described
 
 logger = logging.getLogger(__name__)
 

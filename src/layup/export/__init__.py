@@ -1,0 +1,5 @@
+"""Models that predict without PyTorch: one ONNX graph from pixels to labels."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
