@@ -94,7 +94,7 @@ def test_everything_installed_is_pinned_once_and_in_order() -> None:
         *(each for extra in PROJECT["optional-dependencies"].values() for each in extra),
     ]
     for each in wanted:
-        assert re.split("[><=]", each)[0].lower().replace("_", "-") in names
+        assert re.split(r"[\[><=]", each)[0].lower().replace("_", "-") in names
 
 
 def test_the_citation_is_of_this_version_and_of_the_paper() -> None:
@@ -124,7 +124,9 @@ def test_the_fast_tests_are_there() -> None:
     assert [path for path in paths if not (ROOT / path).exists()] == []
 
 
-@pytest.mark.parametrize("target", ["test", "test-fast", "test-all", "coverage", "torture", "bench"])
+@pytest.mark.parametrize(
+    "target", ["test", "test-fast", "test-all", "coverage", "docs", "torture", "bench", "release"]
+)
 def test_contributors_are_told_of_every_target(target: str) -> None:
     assert re.search(rf"^{target}:", MAKEFILE, re.MULTILINE)
     assert f"`make {target}`" in (ROOT / "CONTRIBUTING.md").read_text()
