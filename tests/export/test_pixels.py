@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import io
+import warnings
+from typing import Any
+
 import numpy as np
+import onnxruntime
 import pytest
 import torch
 from PIL import Image
@@ -10,6 +15,7 @@ from PIL import Image
 from layup import Preprocessing
 from layup.errors import InputError
 from layup.export import Pixels
+from layup.export.graph import OPSET
 
 SIZES = [(64, 64), (80, 60), (77, 150), (301, 77), (20, 31), (1, 1), (224, 224), (640, 481)]
 """No higher than twice their width: higher ones, and squashed ones that are higher than wide, are
@@ -22,6 +28,23 @@ def image(width: int, height: int) -> Image.Image:
     ramp = np.linspace(0, 255, width)[None, :, None] * np.ones((height, 1, 3))
     noise = rng.integers(0, 256, (height, width, 3))
     return Image.fromarray(np.where(rng.random((height, width, 1)) < 0.5, ramp, noise).astype(np.uint8))
+
+
+def exported(module: Pixels) -> Any:
+    file = io.BytesIO()
+    images = torch.zeros(2, 96, 97, 3, dtype=torch.uint8)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(
+            module,
+            (images,),
+            file,
+            dynamo=False,
+            opset_version=OPSET,
+            input_names=["images"],
+            dynamic_axes={"images": {0: "batch", 1: "height", 2: "width"}},
+        )
+    return onnxruntime.InferenceSession(file.getvalue())
 
 
 @pytest.mark.parametrize(
@@ -38,14 +61,19 @@ def image(width: int, height: int) -> Image.Image:
     ids=lambda each: f"{each.crop}-{each.interpolation}-{each.resize}",
 )
 def test_pixels_are_those_of_pillow(preprocessing: Preprocessing) -> None:
+    """Those of the module, and those of its graph, which ONNX Runtime computes."""
     module = Pixels(preprocessing)
+    graph = exported(module)
     for size in SIZES:
         photo = image(*size)
         if preprocessing.crop == "squash" and photo.height > photo.width:
             continue
         expected = preprocessing.transform(photo)
-        given = module(torch.from_numpy(np.array(photo))[None])[0]
+        pixels = np.array(photo)[None]
+        given = module(torch.from_numpy(pixels))[0]
         np.testing.assert_allclose(given, expected, rtol=0, atol=1e-6, err_msg=str(size))
+        (found,) = graph.run(None, {"images": pixels})[0]
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6, err_msg=str(size))
 
 
 def test_a_way_to_resize_that_is_not_one_of_weights_is_refused() -> None:

@@ -42,6 +42,16 @@ def test_a_step_is_a_small_part_of_what_a_layer_gives(name):
         assert 2**-0.5 <= size / 2.0 ** (exponent + FINENESS) <= 2**0.5
 
 
+def test_unrounded_are_the_rows_before(nano):
+    images = noise(2)
+    source = Rounded(LastLayers(2)).build(nano, {"cache": False})
+    plain = LastLayers(2).build(nano, {"cache": False})
+    rows = source.unrounded.extract(images).rows
+    np.testing.assert_array_equal(rows, plain.extract(images).rows)
+    assert (rows != source.extract(images).rows).any()
+    assert plain.unrounded is plain
+
+
 def test_measuring_is_no_pass_of_an_image(nano):
     before = nano.passes.reading
     Rounded(LastLayers(3)).resolved(nano)

@@ -58,7 +58,7 @@ def test_parts_are_those_of_a_slow_sum(model):
     weights, _ = model.classifier_.linear()
     rows = model.extractor_.extract([picture(number) for number, _ in PHOTOS]).rows.astype(np.float64)
     means = [rows[[i for i, (_, each) in enumerate(PHOTOS) if each == label]].mean(axis=0) for label in "abc"]
-    x = model.extractor_.extract([picture(30)]).rows[0]
+    x = model.extractor_.unrounded.extract([picture(30)]).rows[0]
     found = model.explain(picture(30), heat=False)
     best = model.classes_.index(found.label)
     for part, columns in zip(found.parts, (range(6), range(6, 14)), strict=False):

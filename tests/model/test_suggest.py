@@ -23,7 +23,7 @@ def test_the_first_lowers_the_variance_of_all_most() -> None:
     sums = model.statistics_
     prior = Prior.of(sums)
     inverse = np.linalg.inv(sums.within_class_scatter() + prior.lam * np.diag(prior.scale**2))
-    rows = model.extractor_.extract(pool).rows - sums.prototypes.sum(axis=0) / sums.total
+    rows = model.extractor_.unrounded.extract(pool).rows - sums.prototypes.sum(axis=0) / sums.total
     variances = rows @ inverse @ rows.T
     lowered = (variances**2).sum(axis=1) / (1 + np.diagonal(variances))
     found = model.suggest(pool, 6).photos

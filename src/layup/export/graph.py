@@ -18,16 +18,15 @@ import io
 import warnings
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from layup.algebra import Novelty, Readout, Steps
+from layup.algebra import Novelty, Readout
 from layup.backbones import Backbone
 from layup.errors import InputError, MissingPackageError
 from layup.export.about import KEY, About
 from layup.export.pixels import Pixels
-from layup.features import Extractor, FeatureSource, RoundedRows
+from layup.features import Extractor, FeatureSource
 from layup.formats import brief
 from layup.model import PredictOnly
 
@@ -39,25 +38,21 @@ LENGTH = 1e-30
 
 
 class Features(nn.Module):
-    """What the network gives, as the model reads it: rounded to steps, if its sums were exact."""
+    """What the network gives, as the model reads it to predict."""
 
     def __init__(self, source: FeatureSource, backbone: Backbone) -> None:
         super().__init__()
-        steps = source.steps
-        plain = source.source if isinstance(source, RoundedRows) else source
-        if not isinstance(plain, Extractor):
+        if not isinstance(source, Extractor):
             raise InputError(
-                "Only features that are layers of a network can be exported, rounded or not, "
+                "Only features that are layers of a network can be exported, "
                 f"and these are {type(source).__name__}."
             )
-        self.network = backbone.side_by_side([*plain.layers])
-        columns = None if steps is None else Steps(plain.layers, steps).columns
-        self.steps = None if columns is None else torch.from_numpy(columns.astype(np.float32))
+        self.network = backbone.side_by_side([*source.layers])
 
     def forward(self, pixels: Tensor) -> Tensor:
         """Preprocessed images → rows."""
         rows: Tensor = self.network(pixels)
-        return rows if self.steps is None else (rows / self.steps).round() * self.steps
+        return rows
 
 
 class Answers(nn.Module):
@@ -123,7 +118,8 @@ def onnx_graph(model: PredictOnly) -> bytes:
     steepness = calibration.steepness if calibration and calibration.enough else readout.steepness
     novelty = Novelty.of(len(readout.labels), calibration)
     answers = Answers(readout, steepness, novelty)
-    graph = Graph(Pixels(backbone.preprocessing), Features(model.extractor_, backbone), answers).eval()
+    features = Features(model.extractor_.unrounded, backbone)
+    graph = Graph(Pixels(backbone.preprocessing), features, answers).eval()
     file = io.BytesIO()
     images = torch.zeros(2, SIDE, SIDE + 1, 3, dtype=torch.uint8)
     with warnings.catch_warnings(), torch.no_grad():

@@ -5,8 +5,8 @@ is a product with a matrix of weights that follows from the two lengths alone, s
 itself and give exactly what Pillow gives, which ONNX's own Resize does not. Only the rows of the matrix that
 end in the centre are made. Weights are whole multiples of 2⁻²², so float64 has every sum of products.
 
-Pillow 13 goes along columns first if a photo is more than about twice as high as wide, or is squashed and
-higher than wide: of such photos, pixels differ by a level or more here and there.
+Pillow 13 may go along columns first if a photo is more than twice as high as wide, or is squashed and 1.3
+times as high: of such photos, pixels differ by a level here and there.
 """
 
 from __future__ import annotations
@@ -87,7 +87,8 @@ class Pixels(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """(N, height, width, 3) → (N, 3, height, width) of the network's size, normalised."""
-        height, width = (torch.as_tensor(images.shape[i]) for i in (1, 2))
+        # As lists of one: with single numbers the exporter of PyTorch computes in float32.
+        height, width = (torch.as_tensor(images.shape[i]).reshape(1) for i in (1, 2))
         tall, wide = self._resized(height, width)
         rows, seen_rows = self._weights(height, tall, self.how.size[0])
         columns, seen_columns = self._weights(width, wide, self.how.size[1])
@@ -109,7 +110,7 @@ class Pixels(nn.Module):
         """The height and width of the image before its centre is taken: see `Preprocessing`."""
         tall, wide = self.how.resize
         if self.how.crop == "squash":
-            return torch.tensor(tall), torch.tensor(wide)
+            return torch.tensor([tall]), torch.tensor([wide])
         if self.how.crop == "center" and tall == wide:
             short, long = torch.minimum(height, width), torch.maximum(height, width)
             longer = torch.div(tall * long, short, rounding_mode="floor")
@@ -130,7 +131,7 @@ class Pixels(nn.Module):
         centre = ((out + 0.5) * scale)[:, None]
         first = (centre - self.reach * wider + 0.5).floor().clamp(min=0.0)
         last = torch.minimum((centre + self.reach * wider + 0.5).floor(), has.double())
-        at = torch.arange(has, dtype=torch.float64)[None]  # type: ignore[call-overload]  # of a traced size
+        at = torch.arange(has[0], dtype=torch.float64)[None]  # type: ignore[call-overload]  # of a traced size
         weights = self.filter(((at - centre + 0.5) * (1 / wider)).abs())
         weights = torch.where((at >= first) & (at < last), weights, 0.0)
         total = weights.sum(dim=1, keepdim=True)

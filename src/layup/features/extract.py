@@ -77,6 +77,11 @@ class FeatureSource(ABC):
         """What reads images for it; the first one, if there are several."""
 
     @property
+    def unrounded(self) -> FeatureSource:
+        """The same features before they are rounded: sums need steps, predictions do not."""
+        return self
+
+    @property
     def cache(self) -> FeatureCache | NoCache:
         """Where features wait to be used again."""
         return self.extractor.cache

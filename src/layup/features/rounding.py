@@ -105,6 +105,11 @@ class RoundedRows(MappedRows):
         self._steps = Steps(self.layers, steps)
         self.steps = self._steps.exponents
 
+    @property
+    def unrounded(self) -> FeatureSource:
+        """The other source."""
+        return self.source
+
     def mapped(self, rows: Rows) -> Rows:
         """Every value rounded."""
         return self._steps.nearest(rows)

@@ -74,7 +74,7 @@ class ImagePredictor(ABC):
         of none of the classes. Both are only as good as the photos that `expect` has judged; a model that
         never did that has both by rule of thumb.
         """
-        return self._predictor().predict(self.extractor_, listed(images))
+        return self._predictor().predict(self.extractor_.unrounded, listed(images))
 
     @in_turn
     def explain(self, image: ImageSource, *, heat: bool = True) -> Explanation:
@@ -83,8 +83,8 @@ class ImagePredictor(ABC):
         The heat map costs 64 passes through the network; `heat=False` leaves it out.
         """
         self._predictor()
-        network, show = self.backbone_, self.reading.get("progress")
-        return explain(self.scorer, self.linear, self.extractor_, network, image, heat=heat, progress=show)
+        source, show = self.extractor_.unrounded, self.reading.get("progress")
+        return explain(self.scorer, self.linear, source, self.backbone_, image, heat=heat, progress=show)
 
     @property
     def classes_(self) -> list[str]:

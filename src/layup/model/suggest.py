@@ -68,7 +68,7 @@ def suggest(
     memory.require(forecast_solving(sums, sums.dim, len(sums.labels)), "Suggesting")
     known = knowledge.known.labels_of(digest or b"" for digest in features.digests(images))
     new = [index for index, labels in enumerate(known) if not labels]
-    found = features.extractor.extract(chosen(images, new), "Suggesting")
+    found = features.extractor.unrounded.extract(chosen(images, new), "Suggesting")
     bad = [BadImage(new[each.index], each.reason) for each in found.bad]
     if not len(found.rows):
         if len(new) < len(images):

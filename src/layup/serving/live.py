@@ -241,7 +241,8 @@ class LiveModel:
         )
         features, cache = model.photo_features, cache_of(model.reading)
         self._learning = features.read_by(SharedSource(features.extractor, self._network), model.reading)
-        self._predicting, self._asking = self._reader(model, NoCache())
+        source, self._asking = self._reader(model, NoCache())
+        self._predicting = source.unrounded
         # What was learned is subtracted as it was added, and of other photos nothing is to stay.
         _, self._forgetting = self._reader(
             model, ReadOnlyCache(cache) if isinstance(cache, FeatureCache) else cache

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
@@ -244,6 +245,11 @@ class SharedSource(FeatureSource):
         self.steps = source.steps
         self._source = source
         self._network = network
+
+    @cached_property
+    def unrounded(self) -> SharedSource:
+        """The same before rounding; always the same object, for a pass is of one source."""
+        return SharedSource(self._source.unrounded, self._network)
 
     @property
     def extractor(self) -> Extractor:
