@@ -50,14 +50,14 @@ def files(*contents: bytes) -> list[tuple[str, tuple[str, bytes]]]:
 
 @contextlib.contextmanager
 def service(path: Path | None = None, **options: Any) -> Iterator[Service]:
-    """A service on a small model: its `limits`, `tokens`, `hosts`, `demo` and `follow` may be given.
+    """A service on a small model: its `limits`, `tokens`, `hosts`, `demo`, `follow` and `new` may be given.
 
     label_studio: address and key of a Label Studio that it works with.
     """
     loading, follow = {"backbone": small_network()}, options.get("follow", False)
     address, key = options.get("label_studio", (None, None))
     with (
-        LiveModel.open(path, new=new_model, loading=loading, follow=follow) as live,
+        LiveModel.open(path, new=options.get("new", new_model), loading=loading, follow=follow) as live,
         following(live, address, key, path) as teacher,
         Service.of(
             live,

@@ -77,7 +77,8 @@ def test_nothing_is_said_by_a_model_that_knows_nothing(asking):
     for path in ("/predict", "/explain", "/suggest"):
         assert code(asking.post(path, files=files(photo(0)))) == (409, "nothing-learned")
     assert code(asking.get("/audit")) == (409, "nothing-learned")
-    assert asking.get("/classes").json() == {"version": 0, "classes": [], "expected": None}
+    found = asking.get("/classes").json()
+    assert (found["version"], found["classes"], found["expected"]) == (0, [], None)
 
 
 def test_a_photo_counts_once_and_moves_when_asked_to(taught):
@@ -161,9 +162,10 @@ def test_json_must_be_json(taught):
 def test_classes_are_renamed_and_become_one(taught):
     done = taught.post("/rename", json={"old": "cat", "new": "tabby"}).json()
     assert done["counts"] == {"dog": 2, "tabby": 2}
-    assert done["message"] == "Renamed 'cat' to 'tabby'."
+    assert done["message"] == "Renamed 'cat' to 'tabby', which has 2 photos now."
     done = taught.post("/rename", json={"old": "tabby", "new": "dog"}).json()
     assert done["counts"] == {"dog": 4}
+    assert done["message"] == "Renamed 'tabby' to 'dog', which has 4 photos now."
     assert code(taught.post("/rename", json={"old": "cat", "new": "x"})) == (404, "unknown-class")
     assert code(taught.post("/rename", json={"old": "dog", "new": "a\nb"})) == (422, "invalid")
 
@@ -241,6 +243,21 @@ def test_the_log_names_all_lessons(taught):
     first, second = taught.get("/log").json()["entries"]
     assert (first["action"], first["learned"]) == ("learn", {"cat": 2, "dog": 2})
     assert (second["action"], second["note"]) == ("rename", "cat → tabby")
+
+
+def test_it_says_which_version_the_accuracy_is_about(taught):
+    wait_until(lambda: taught.get("/classes").json()["judged"] == 1)
+    assert taught.get("/classes").json()["expected"]["tested"] == 4
+    done = taught.post("/teach", files=files(photo(9)), data={"label": "cat"}).json()
+    assert done["version"] == 2
+    wait_until(lambda: taught.get("/classes").json()["judged"] == 2)
+    assert taught.get("/classes").json()["expected"]["tested"] == 5
+
+
+def test_a_photo_that_cannot_be_explained_is_named(taught):
+    answer = taught.post("/explain", files=files(b"no image"))
+    assert code(answer) == (422, "bad-image")
+    assert answer.json()["error"]["message"].startswith("Cannot use '0.png': it is not an image")
 
 
 def test_it_says_what_is_kept(taught):

@@ -19,9 +19,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from layup import load
+from layup import LayUP, load
+from layup.features import FeatureCache
 from layup.model import Heat
 from layup.serving import DemoPhotos, RequestLimits, Tokens, create_app
+from models import small_network
 from servers import running, service
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="Playwright drives the browser: it is missing.")
@@ -566,8 +568,10 @@ def test_the_demo_says_what_to_try(visit: Visits) -> None:
         page.open()
         page.teach("blue", photos("blue", 2))
         page.tab.get_by_text("It knows nothing of red.").wait_for()
+        page.tab.set_viewport_size(PHONE)
         page.button("Ask about red.png").click()
-        page.tab.get_by_alt_text("The photo red.png").wait_for()
+        shown_photo = page.tab.get_by_alt_text("The photo red.png")
+        sync_api.expect(shown_photo).to_be_in_viewport()
 
 
 @pytest.mark.slow
@@ -631,6 +635,76 @@ def test_a_copy_and_a_token_for_reading_show_no_teaching(visit: Visits) -> None:
 
 
 @pytest.mark.slow
+def test_two_clicks_on_undo_take_one_lesson_back(visit: Visits) -> None:
+    with visit() as page:
+        page.open()
+        page.teach("red", photos("red", 2))
+        page.teach("blue", photos("blue", 2))
+        page.teach("green", photos("green", 2))
+        page.button("Undo").dblclick()
+        page.says("Undone: 2 of green")
+        page.button("Undo").wait_for()  # it said "Undoing …"
+        page.tab.reload()
+        page.counts(red=2, blue=2)
+
+
+@pytest.mark.slow
+def test_photos_whose_features_are_gone_are_forgotten_by_their_files(visit: Visits) -> None:
+    with visit() as page:
+        page.open()
+        page.teach("red", photos("red", 4))
+        page.teach("blue", photos("blue", 2))
+        FeatureCache().clear()
+        for number in range(2):
+            page.card("red").locator("input[type=checkbox]").nth(number).check()
+        page.button("Forget", page.tab.get_by_role("group", name="Selected pictures")).click()
+        page.button("Forget", page.tab.get_by_role("dialog")).click()
+        page.says("Forgot 2 photos. The model is as if it had never seen them.")
+        page.counts(red=2, blue=2)
+        assert page.card("red").locator("img").count() == 2
+
+
+@pytest.mark.slow
+def test_what_is_said_of_a_photo_follows_when_the_model_is_judged(visit: Visits) -> None:
+    with visit() as page:
+        asked: list[str] = []
+        unjudged = 2
+
+        def late(route) -> None:
+            """The first answers after the lesson come before its judgement, as with many photos."""
+            nonlocal unjudged
+            answer = route.fetch()
+            found = answer.json()
+            if found["version"] == 3 and unjudged:
+                unjudged -= 1
+                found["judged"] = 2
+            route.fulfill(response=answer, json=found)
+
+        page.open()
+        page.teach("red", photos("red", 3))
+        page.teach("blue", photos("blue", 3))
+        page.ask(photo("red", 50))
+        page.verdict("red")
+        page.tab.route("**/classes", late)
+        page.tab.on("request", lambda request: "/predict" in request.url and asked.append(request.url))
+        page.teach("blue", photos("blue", 3, 20))
+        page.tab.get_by_text("This is from before the last change").wait_for()
+        page.tab.get_by_text("This is from before the last change").wait_for(state="detached")
+        page.tab.get_by_text("Each of 9 photos was judged").wait_for()
+        assert unjudged == 0
+        assert len(asked) == 2  # after the lesson, and when it was judged
+
+
+@pytest.mark.slow
+def test_where_no_features_are_kept_no_accuracy_is_promised(visit: Visits) -> None:
+    with visit(new=lambda: LayUP(small_network(), 2, cache=False, progress=False)) as page:
+        page.open()
+        page.teach("red", photos("red", 3))
+        page.teach("blue", photos("blue", 3))
+        page.tab.get_by_text("The accuracy to expect cannot be told").wait_for()
+
+
+@pytest.mark.slow
 def test_the_model_can_be_downloaded(visit: Visits, tmp_path: Path) -> None:
     with visit() as page:
         page.open()
@@ -659,6 +733,8 @@ def test_what_to_label_next_is_among_the_photos_asked_about(visit: Visits) -> No
         first = page.tab.locator(".strip .tile").first
         first.filter(has_text="1.").wait_for()
         assert first.get_attribute("aria-pressed") == "true"
+        page.says("Say what is on this photo")
+        assert page.tab.evaluate("() => document.activeElement.textContent") == "Which should I label next?"
 
 
 @pytest.mark.slow
@@ -673,6 +749,8 @@ def test_cells_of_the_table_open_the_photos_of_this_tab(visit: Visits) -> None:
         page.button("red 40.png is red: move it").click()
         page.says("Moved 1 photo to red.")
         page.counts(red=7, blue=6)
+        page.tab.locator(".cell", has_text="None are left.").wait_for()
+        assert page.tab.locator(".cell img").count() == 0
         page.tab.locator(".expected", has_text="%").wait_for()
         page.tab.get_by_text("on your photos, not on new ones").wait_for()
 
@@ -714,6 +792,9 @@ PIECES = [
         ".map(({ label, share, best }) => [label, Math.round(100 * share), best])",
         [["a", 35, True], ["b", 10, False], ["all other classes", 5, False], ["none of these", 50, False]],
     ),
+    ("bars", "inDoubt({ confidence: 0.9, none_of_these: 0.48 })", True),
+    ("bars", "inDoubt({ confidence: 0.9, none_of_these: 0.4 })", False),
+    ("bars", "inDoubt({ confidence: null, none_of_these: null })", False),
     ("api", "newKey().length", 32),
     ("api", "delay(new Response(null, { headers: { 'Retry-After': '3' } }), 1)", 3),
     ("api", "delay(null, 1) < delay(null, 2)", True),

@@ -155,11 +155,16 @@ class Classes(BaseModel):
                 }
             ],
             "expected": {"accuracy": 0.92, "low": 0.65, "high": 0.99, "tested": 12},
+            "judged": 8,
         }
     )
     version: int
     classes: list[ClassOf]
     expected: Expectation | None
+    judged: int | None = Field(
+        description="The version that the accuracies are about. They follow a lesson a moment later, and so "
+        "does how sure predictions are."
+    )
 
 
 class Part(BaseModel):

@@ -78,7 +78,7 @@ class Follower:
         self.model = ImageModel.from_file(path, self._read(), **loading)
         self._knowledge = self.model.knowledge
         prepare(self.model)
-        self._publish(Estimate())
+        self._publish()
         self._thread = threading.Thread(target=self._run, name="layup follower", daemon=True)
         self._thread.start()
 
@@ -117,7 +117,7 @@ class Follower:
             self._seen = now
         else:
             self._take_anew()
-        self._publish(self.snapshot.estimate)
+        self._publish(self.snapshot)
 
     def _is_longer(self, now: States) -> bool:
         """Whether all that has changed is that the journal has grown."""
@@ -145,10 +145,10 @@ class Follower:
         self._filed = found.journal
         return found
 
-    def _publish(self, estimate: Estimate) -> None:
+    def _publish(self, before: Snapshot | None = None) -> None:
         version = 0 if self._filed is None else self._filed.last
         with self._lock:
-            self.snapshot = Snapshot.of(version, self._knowledge, estimate)
+            self.snapshot = Snapshot.of(version, self._knowledge, before)
         self.published.set()
 
 

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers
 
 from layup.errors import InputError
+from layup.formats import brief
 from layup.serving.refusals import RequestError
 
 LOCAL = ("localhost", "127.0.0.1", "::1")
@@ -173,15 +174,19 @@ class Hosts:
             raise RequestError(
                 403,
                 "wrong-host",
-                "This server is not known by the host that the request names. Start it with this name as an "
-                "allowed host.",
+                f"This server is not known as {brief(host, 100)!r}, which the request names as its host. Use "
+                "the address that it printed, or start it with this name as --allow-host.",
             )
         origin = headers.get("origin")
-        if origin is not None and not _same_origin(origin, host):
-            raise RequestError(403, "wrong-origin", "This request comes from a page of another site.")
+        other = origin is not None and not _same_origin(origin, host)
         shown = method == "GET" and path == "/"
-        if headers.get("sec-fetch-site") == "cross-site" and not shown:
-            raise RequestError(403, "wrong-origin", "This request comes from a page of another site.")
+        if other or (headers.get("sec-fetch-site") == "cross-site" and not shown):
+            page = "another site" if origin is None else brief(origin, 100)
+            raise RequestError(
+                403,
+                "wrong-origin",
+                f"This request comes from a page of {page}. Only pages of this server may send requests.",
+            )
 
 
 def _is_address(name: str) -> bool:

@@ -175,6 +175,7 @@ class LiveModel:
             self._state_hash(snapshot),
             estimate.expected,
             {} if estimate.tally is None else estimate.tally.by_label,
+            snapshot.judged,
             self._network.waiting + self._keeper.waiting,
             isinstance(self._keeper, Follower),
             not isinstance(self._learning.cache, NoCache),

@@ -12,20 +12,26 @@ from layup.model import Estimate, Knowledge, Predictions, Predictor
 
 @dataclass(frozen=True)
 class Snapshot:
-    """One version of a model, which never changes: its knowledge, solved, and how good it was last judged."""
+    """One version of a model, which never changes: its knowledge, solved, and how good it was last judged.
+
+    judged: the version that the estimate is about: it follows a lesson a moment later.
+    """
 
     version: int
     knowledge: Knowledge
     estimate: Estimate = field(default_factory=Estimate)
+    judged: int | None = None
 
     @classmethod
-    def of(cls, version: int, knowledge: Knowledge, estimate: Estimate) -> Snapshot:
-        """The knowledge as it is now, ready to predict: costs a solve."""
+    def of(cls, version: int, knowledge: Knowledge, before: Snapshot | None = None) -> Snapshot:
+        """The knowledge as it is now, ready to predict, and judged as before: costs a solve."""
         frozen = knowledge.frozen()
         if frozen.counts:
             sums = frozen.parts.sums
             frozen.classifier.scores_of(sums.means[:1].astype("float32"))
-        return cls(version, frozen, estimate)
+        if before is None:
+            return cls(version, frozen)
+        return cls(version, frozen, before.estimate, before.judged)
 
     @cached_property
     def predictor(self) -> Predictor:
@@ -53,7 +59,7 @@ class Facts:
 
     version: how many lessons there were. counts: photos per class, in the order of classes.
     expected: the accuracy to expect, when it was last estimated. right: by class, how many of its photos were
-    predicted right without themselves, of how many.
+    predicted right without themselves, of how many. judged: the version that these two are about.
     waiting: callers that want photos read, and lessons that wait for their turn.
     read_only: whether it only follows another model.
     remembers: whether features are cached, so that undoing, forgetting by id and auditing are possible.
@@ -67,6 +73,7 @@ class Facts:
     state_hash: str | None
     expected: Expected | None
     right: Mapping[str, tuple[int, int]]
+    judged: int | None
     waiting: int
     read_only: bool
     remembers: bool

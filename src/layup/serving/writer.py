@@ -119,7 +119,7 @@ class Writer:
             prepare(self.model)
             self._version, self._knowledge = self._home.last, self.model.knowledge
             self._answers = {each.key: each for each in self._home.answers}
-            self.snapshot = Snapshot.of(self._version, self._knowledge, Estimate())
+            self.snapshot = Snapshot.of(self._version, self._knowledge)
             self.published.set()
             started.set_result(None)
             self._work()
@@ -222,7 +222,7 @@ class Writer:
     def _publish(self) -> None:
         """Let everybody see what was kept."""
         if self._version > self.snapshot.version:
-            self.snapshot = Snapshot.of(self._version, self._knowledge, self.snapshot.estimate)
+            self.snapshot = Snapshot.of(self._version, self._knowledge, self.snapshot)
             self.published.set()
 
     def _note_judged(self) -> None:
@@ -267,4 +267,4 @@ def noted(snapshot: Snapshot, version: int, estimate: Estimate) -> Snapshot:
     if estimate.expected is not None and version == snapshot.version and knowledge.log:
         last = replace(knowledge.log[-1], expected=estimate.expected.to_dict())
         knowledge.log = [*knowledge.log[:-1], last]
-    return replace(snapshot, knowledge=knowledge, estimate=estimate)
+    return replace(snapshot, knowledge=knowledge, estimate=estimate, judged=version)

@@ -2,7 +2,7 @@
 
 import { adders } from "./adders.js";
 import { unlabelled } from "./asker.js";
-import { barsOf, drawBars } from "./bars.js";
+import { barsOf, drawBars, inDoubt } from "./bars.js";
 import { button, element, keyed, say, step, whileBusy } from "./dom.js";
 import { canDrop, takesDrops } from "./files.js";
 import { drawReasons } from "./reasons.js";
@@ -13,6 +13,7 @@ import { counted, listed, percent } from "./words.js";
 
 const COMPARABLE = 3; // photos without a label, from which on it makes sense to ask which to label next
 const ENOUGH = 10; // photos, before which "none of these" is hardly calibrated
+const DOUBT = "Of the classes, this is the most probable one, but it may well be none of them.";
 
 /** All of the part "Ask". */
 export function drawAsk(root, store, asker, learner, notices) {
@@ -29,8 +30,9 @@ export function drawAsk(root, store, asker, learner, notices) {
   drawBars(answer, store);
   drawReasons(answer, headline, store, asker, viewer.canvas);
   drawTruth(answer, store, learner);
-  drawStrip(root, store, asker, () => place.scrollIntoView({ block: "nearest" }));
-  drawTries(root, store, asker);
+  const show = () => place.scrollIntoView({ block: "nearest" });
+  drawStrip(root, store, asker, show);
+  drawTries(root, store, asker, show);
   store.drawn((state) => {
     const photo = currentPhoto(state);
     place.classList.toggle("full", Boolean(photo));
@@ -52,7 +54,9 @@ function verdictOf(photo, state) {
   const taught = known.length ? `It was taught this very photo as ${listed(known)}.` : "";
   const strange = `It is unlike all that the model has learned. The nearest is ${answer.label}.`;
   const early = total(state) < ENOUGH ? `From ${counted(total(state), "photo")}, this is a first guess: more make it surer.` : "";
-  return answer.unknown ? ["None of these", taught || `${strange} ${early}`] : [answer.label, taught || early];
+  if (answer.unknown) return ["None of these", taught || `${strange} ${early}`.trim()];
+  const doubt = inDoubt(answer) ? DOUBT : "";
+  return [answer.label, taught || `${doubt} ${early}`.trim()];
 }
 
 /** The photo itself, at full size, with a canvas over it for the heat. */
@@ -99,14 +103,16 @@ function invitationOf({ classes, asked, lessons }) {
   return asked.length ? "" : "What is on a photo?";
 }
 
-/** Pictures that a demonstration brings along. */
-function drawTries(root, store, asker) {
+/** Pictures that a demonstration brings along; `show` brings the chosen one into view. */
+function drawTries(root, store, asker, show) {
   const list = element("ul", { class: "tiles" });
   const about = element("p", { class: "quiet" });
   const box = element("div", { class: "tries", hidden: true }, element("h3", {}, "Pictures to try"), about, list);
   const fetched = async ({ name, url }) => {
     const blob = await (await fetch(url)).blob();
-    await asker.ask([new File([blob], name, { type: blob.type })]);
+    const asked = asker.ask([new File([blob], name, { type: blob.type })]);
+    show();
+    await asked;
   };
   root.append(box);
   store.drawn((state) => {
@@ -170,5 +176,5 @@ function markOf({ answer, problem }) {
   if (problem) return "cannot be used";
   if (!answer) return "…";
   const best = barsOf(answer).find((bar) => bar.best);
-  return best ? `${best.label} ${percent(best.share)}` : answer.label;
+  return best ? `${best.label} · ${percent(best.share)}` : answer.label;
 }

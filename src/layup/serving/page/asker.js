@@ -32,7 +32,8 @@ export class Asker {
   /** Look at a photo again; if the model has changed since it was asked about, ask again. */
   look(photo) {
     this.store.set({ current: photo.key });
-    if (photo.answer?.version !== this.store.state.version) return this.#again([photo]);
+    const { version, judged } = this.store.state;
+    if (photo.answer?.version !== version || photo.answer.judged !== judged) return this.#again([photo]);
     return undefined;
   }
 
@@ -68,7 +69,11 @@ export class Asker {
       const answer = await this.api.look(`suggest?count=${count}`, formOf(photos));
       const keys = answer.photos.map((each) => photos.find((photo) => photo.id === each.id)?.key).filter(Boolean);
       this.store.set({ suggested: keys, current: keys[0] ?? this.store.state.current });
-      if (!keys.length) this.notices.tell("None of these photos would teach more than the others.");
+      this.notices.tell(
+        keys.length
+          ? "Say what is on this photo: of all that you asked about, it would teach most. The next ones have numbers."
+          : "None of these photos would teach more than the others.",
+      );
     });
   }
 
@@ -86,7 +91,7 @@ export class Asker {
       const url = URL.createObjectURL(await this.api.blob("model"));
       const link = document.createElement("a");
       link.href = url;
-      link.download = this.store.state.info?.name ?? "model.layup";
+      link.download = "model.layup";
       link.click();
       setTimeout(() => URL.revokeObjectURL(url), 60_000);
     });
@@ -98,19 +103,20 @@ export class Asker {
   }
 
   async #predicted(photos, signal) {
+    const { judged } = this.store.state; // before it is asked: what is judged meanwhile is asked about again
     try {
-      return await this.api.look(`predict?top=${SHOWN}`, formOf(photos), signal);
+      return { ...(await this.api.look(`predict?top=${SHOWN}`, formOf(photos), signal)), judged };
     } catch (error) {
       if (error.code !== "nothing-learned") throw error;
       return { version: this.store.state.version, predictions: photos.map(() => null) };
     }
   }
 
-  async #answered(photos, { version, predictions }) {
+  async #answered(photos, { version, judged, predictions }) {
     for (const [i, said] of predictions.entries()) {
       const thumb = photos[i].thumb ?? (await thumbnail(photos[i].file));
       if (this.#latest(photos[i]).answer?.version > version) continue; // a newer answer has come meanwhile
-      const answer = said?.label ? { ...said, version } : null;
+      const answer = said?.label ? { ...said, version, judged } : null;
       const problem = said?.error?.message ?? null;
       this.#set(photos[i], { thumb, answer, problem, id: said?.id ?? photos[i].id });
     }

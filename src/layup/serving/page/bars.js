@@ -28,6 +28,11 @@ export function barsOf(answer) {
   return found;
 }
 
+/** Whether it is more probable that a photo is of no class than that it is of its most probable one. */
+export function inDoubt({ confidence, none_of_these: none }) {
+  return none > confidence * (1 - none);
+}
+
 export function drawBars(root, store) {
   const list = element("ul", { class: "bars", "aria-label": "How probable each class is" });
   root.append(list);

@@ -4,6 +4,8 @@ import { drawConfusion } from "./confusion.js";
 import { button, element, say, whileBusy } from "./dom.js";
 import { counted, listed, percent } from "./words.js";
 
+const UNTOLD = "The accuracy to expect cannot be told: this server does not have the features of these photos.";
+const STALE = " This is from before the last change: it is being judged again.";
 const NAMED = 6; // classes that are listed by name
 
 export function drawCheck(root, store, asker, learner) {
@@ -31,7 +33,7 @@ export function drawCheck(root, store, asker, learner) {
       Object.assign(range.style, { left: `${100 * expected.low}%`, width: `${100 * (expected.high - expected.low)}%` });
       mean.style.left = `${100 * expected.accuracy}%`;
     }
-    say(text, textOf(expected));
+    say(text, textOf(state));
     say(more, needing(state.classes));
     more.hidden = !more.textContent;
     root.parentElement.hidden = link.hidden = !state.classes.length;
@@ -40,8 +42,9 @@ export function drawCheck(root, store, asker, learner) {
   });
 }
 
-function textOf(expected) {
+function textOf({ expected, classes, judged, version }) {
   if (!expected) {
+    if (judged === version && classes.length > 1 && classes.every(({ count }) => count > 1)) return UNTOLD;
     return (
       "When there are two classes with a few photos each, every photo is judged by all the others, and the accuracy " +
       "to expect is shown here."
@@ -50,7 +53,8 @@ function textOf(expected) {
   return (
     "of photos like yours should be told right; the range is where it probably is. Each of " +
     `${counted(expected.tested, "photo")} was judged by all the others. ` +
-    "This is on your photos, not on new ones: photos from another place or camera may do worse."
+    "This is on your photos, not on new ones: photos from another place or camera may do worse." +
+    (judged === version ? "" : STALE)
   );
 }
 

@@ -15,8 +15,8 @@ export function tabled({ labels, counts }, most = MOST) {
   return all.toSorted((i, j) => mistakes(j) - mistakes(i)).slice(0, most).sort((i, j) => i - j);
 }
 
-/** This tab's photos of a cell: of class `label`, and by the others of class `said`. */
-function photosIn(state, label, said) {
+/** This tab's photos of a cell: of class `label`, as now, and by the others of class `said`. */
+function photosIn(state, { label, said }) {
   const suggested = new Map(state.audit.wrong.map((each) => [each.id, each.suggested]));
   return photosOf(state, label).filter((photo) => (suggested.get(photo.id) ?? label) === said);
 }
@@ -27,11 +27,25 @@ export function drawConfusion(root, store, learner) {
   const cell = element("div", { class: "cell", "aria-live": "polite" });
   root.append(place, notes, cell);
   let drawn = null;
-  const open = (label, said, count) => cell.replaceChildren(...cellContent(store, learner, label, said, count));
+  let opened = null; // the cell that is shown: {label, said, away, ids}
+  const show = (photos) => {
+    opened.ids = idsOf(photos);
+    cell.replaceChildren(...cellContent(store, learner, opened, photos));
+  };
+  const open = (label, said, count) => {
+    const photos = photosIn(store.state, { label, said });
+    opened = { label, said, away: count - photos.length };
+    show(photos);
+  };
   store.drawn((state) => {
     place.hidden = !state.audit;
+    if (opened && drawn === state.audit) {
+      const photos = photosIn(state, opened);
+      if (idsOf(photos) !== opened.ids) show(photos); // some were moved, or forgotten
+    }
     if (drawn === state.audit) return;
     drawn = state.audit;
+    opened = null;
     cell.replaceChildren();
     place.replaceChildren(tableOf(drawn, open));
     notes.textContent = notesOf(drawn);
@@ -70,15 +84,18 @@ function cellOf(label, said, count, sum, open) {
   return element("td", {}, control);
 }
 
-function cellContent(store, learner, label, said, count) {
-  const photos = photosIn(store.state, label, said);
-  const away = count - photos.length;
+function idsOf(photos) {
+  return photos.map(({ id }) => id).join();
+}
+
+function cellContent(store, learner, { label, said, away }, photos) {
   const title = label === said ? `${label}, told right` : `Taught as ${label}, but looks like ${said}`;
   const tiles = photos.map((photo) => element("li", {}, picture(photo), ...verbs(store, learner, photo, label, said)));
   return [
     element("h3", {}, title),
     element("ul", { class: "tiles large" }, ...tiles),
     away > 0 ? element("p", { class: "quiet" }, `${counted(away, "picture")} not in this tab.`) : null,
+    away || photos.length ? null : element("p", { class: "quiet" }, "None are left."),
   ].filter(Boolean);
 }
 

@@ -30,16 +30,17 @@ export function button(text, onclick, properties = {}) {
   return element("button", { type: "button", onclick, ...properties }, text);
 }
 
-/** Do something that takes a while: the button says so, and cannot be pressed again meanwhile. */
+/** Do something that takes a while: the button says so, and does nothing when it is pressed again meanwhile. */
 export async function whileBusy(control, text, action) {
+  if (control.ariaDisabled === "true") return;
   const before = control.textContent;
-  control.disabled = true;
+  control.ariaDisabled = "true"; // a button that is disabled would lose the focus
   control.textContent = text;
   try {
     await action();
   } finally {
     control.textContent = before;
-    control.disabled = false;
+    control.ariaDisabled = "false";
   }
 }
 

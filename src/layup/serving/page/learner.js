@@ -6,6 +6,9 @@ import { counted, ofClasses } from "./words.js";
 
 const REACHED = ["learned", "known", "moved"]; // what can become of a photo that the model has now
 
+const FORGOTTEN = ["forgotten", "unknown"]; // what becomes of a photo that the model does not have now
+const NEVER = "The model is as if it had never seen them.";
+
 /** What became of the photos of one lesson, put together from the answers to its requests. */
 class Outcome {
   counts = { learned: 0, known: 0, moved: 0, conflict: 0, bad: 0 };
@@ -68,9 +71,27 @@ export class Learner {
     this.#tell(name, outcome, finished === false);
   }
 
+  /** Forget photos by their ids; those of which the server has no features any more, by the files of this tab. */
   async forget(photos) {
-    const ids = new Set(photos.map((photo) => photo.id));
-    await this.#change(() => this.#forgotten(photos), () => this.#drop((photo) => ids.has(photo.id)));
+    const gone = new Set();
+    let count = 0;
+    const take = ({ photos: said, forgotten }) => {
+      for (const { id, status } of said) if (FORGOTTEN.includes(status)) gone.add(id);
+      for (const some of Object.values(forgotten)) count += some;
+    };
+    await this.notices.trying(async () => {
+      take(await this.api.change("forget", { ids: photos.map(({ id }) => id) }));
+      const left = photos.filter(({ id }) => !gone.has(id));
+      if (!left.length) return;
+      await this.jobs.run("Forgetting", left, {
+        send: (part, signal) => this.api.change("forget", formOf(part), signal),
+        done: (_, answer) => take(answer),
+        refused: (photo, reason) => this.notices.warn(`${photo.name}: ${reason}`),
+      });
+    });
+    this.#drop(({ id }) => gone.has(id));
+    if (gone.size) this.notices.tell(`Forgot ${counted(count, "photo")}. ${NEVER}`);
+    await this.refresh();
   }
 
   async forgetClass(label) {
@@ -132,7 +153,7 @@ export class Learner {
 
   #tell(name, outcome, cancelled) {
     const said = outcome.sentence(name);
-    if (cancelled) this.notices.tell(`Cancelled. ${said} Undo takes that back.`);
+    if (cancelled) this.notices.tell(said ? `Cancelled. ${said} Undo takes that back.` : "Cancelled. Nothing was learned.");
     else if (said) this.notices.tell(said);
     if (outcome.problems.length) this.notices.warn(outcome.problems.slice(0, 5).join("\n"));
     if (outcome.elsewhere.length) {
@@ -151,23 +172,6 @@ export class Learner {
       this.notices.tell(message);
     });
     await this.refresh();
-  }
-
-  /** The answer of a server that was told to forget photos: by their ids, or if it needs them, by themselves. */
-  async #forgotten(photos) {
-    try {
-      return await this.api.change("forget", { ids: photos.map(({ id }) => id) });
-    } catch (error) {
-      if (error.status !== 409 && error.status !== 422) throw error;
-      // It has no features of them any more. This tab has the photos: they do as well.
-      const answers = [];
-      await this.jobs.run("Forgetting", photos, {
-        send: (part, signal) => this.api.change("forget", formOf(part), signal),
-        done: (_, answer) => answers.push(answer),
-        refused: () => answers.push(error),
-      });
-      return answers.at(-1);
-    }
   }
 
   /** This tab's photos, without those that the model has no more. */

@@ -5,7 +5,7 @@ import { drawAsk } from "./ask.js";
 import { Asker } from "./asker.js";
 import { drawCards, drawTabNote, drawTools } from "./cards.js";
 import { drawCheck } from "./check.js";
-import { say } from "./dom.js";
+import { say, whileBusy } from "./dom.js";
 import { pasted, takesDrops } from "./files.js";
 import { Jobs } from "./jobs.js";
 import { Learner } from "./learner.js";
@@ -17,7 +17,7 @@ import { Tokens } from "./token.js";
 import { drawJobs } from "./tray.js";
 import { counted } from "./words.js";
 
-const PAUSES = [500, 1500, 4000]; // milliseconds until the accuracy to expect is looked for again
+const PAUSES = [250, 750, 2000, 5000, 10_000, 20_000]; // milliseconds until the judgement is looked for again
 
 const at = (id) => document.getElementById(id);
 const store = new Store(beginning());
@@ -32,23 +32,34 @@ async function refresh() {
   await notices.trying(async () => {
     const info = await api.get("model/info");
     await readClasses({ info, mayTeach: info.may_teach });
-    asker.log();
-    asker.askAgain();
-    if (store.state.classes.length > 1 && !store.state.expected) awaitExpected(store.state.version);
+    follow();
   });
 }
 
+/** The classes now; whether the model, or what it is judged to be, has changed. */
 async function readClasses(more = {}) {
-  const { version, classes, expected } = await api.get("classes");
-  store.set({ ...more, version, classes, expected, connected: true });
+  const { version, classes, expected, judged } = await api.get("classes");
+  const before = store.state;
+  store.set({ ...more, version, classes, expected, judged, connected: true });
+  return before.version !== version || before.judged !== judged;
 }
 
-async function awaitExpected(version, pauses = PAUSES) {
-  if (!pauses.length) return;
+/** What is said of photos, and the log, as they are after a change. */
+function follow() {
+  asker.log();
+  asker.askAgain();
+  awaitJudged(store.state.version);
+}
+
+/** The model is judged a moment after each lesson. That also changes how sure it is of photos. */
+async function awaitJudged(version, pauses = PAUSES) {
+  if (store.state.judged === version || !pauses.length) return;
   await new Promise((resolve) => setTimeout(resolve, pauses[0]));
   if (store.state.version !== version) return;
-  await notices.trying(() => readClasses());
-  if (!store.state.expected) await awaitExpected(version, pauses.slice(1));
+  await notices.trying(async () => {
+    if (await readClasses()) asker.askAgain();
+  });
+  await awaitJudged(version, pauses.slice(1));
 }
 
 /** The network that is read, in words. */
@@ -67,13 +78,15 @@ function factsOf(state) {
 }
 
 function drawTop() {
-  at("undo").addEventListener("click", () => learner.undo());
-  at("download").addEventListener("click", () => asker.download());
+  const undo = at("undo");
+  const download = at("download");
+  undo.addEventListener("click", () => whileBusy(undo, "Undoing …", () => learner.undo()));
+  download.addEventListener("click", () => whileBusy(download, "Preparing …", () => asker.download()));
   store.drawn((state) => {
     say(at("facts"), factsOf(state));
     say(at("keeps"), state.info?.keeps ?? "");
-    at("undo").hidden = !state.mayTeach;
-    at("undo").disabled = at("download").disabled = !state.classes.length;
+    undo.hidden = !state.mayTeach;
+    undo.disabled = download.disabled = !state.classes.length;
     at("lessons").hidden = document.querySelector('a[href="#lessons"]').hidden = !state.log.length;
   });
 }
@@ -94,7 +107,10 @@ function listen() {
   });
   window.addEventListener("unhandledrejection", ({ reason }) => notices.warn(`Something went wrong: ${reason.message}`));
   document.addEventListener("visibilitychange", () => {
-    if (!document.hidden) notices.trying(() => readClasses()); // others may have taught meanwhile
+    if (document.hidden) return;
+    notices.trying(async () => {
+      if (await readClasses()) follow(); // others have taught meanwhile
+    });
   });
 }
 

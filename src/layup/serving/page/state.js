@@ -20,6 +20,7 @@ export function beginning() {
     classes: [],
     expected: null,
     version: 0,
+    judged: null, // the version that `expected` and the accuracies of classes are about
     mayTeach: false, // until the server says so
     taught: new Map(), // Photo by id
     asked: [], // Photo, newest first

@@ -8,6 +8,7 @@ import numpy as np
 from fastapi import APIRouter, Depends, Query, Request
 
 from layup.algebra import ENOUGH, Expected
+from layup.errors import BadImageError
 from layup.serving import answers
 from layup.serving.live import LiveModel
 from layup.serving.refusals import RequestError
@@ -104,8 +105,12 @@ async def explain(
         )
 
     def explained() -> answers.Explanation:
-        with of_a_taught_model(service.live):
-            found = service.live.explain(photos.contents[0], heat=heat)
+        try:
+            with of_a_taught_model(service.live):
+                found = service.live.explain(photos.contents[0], heat=heat)
+        except BadImageError as error:
+            problem = photos.problem(0, str(error))
+            raise RequestError(422, problem.code, problem.message) from error
         return answers.Explanation.model_validate(found.to_dict())
 
     return await service.asking.run(explained)
@@ -178,7 +183,9 @@ def known_classes(live: LiveModel) -> answers.Classes:
         found.append(
             answers.ClassOf(label=label, count=count, accuracy=accuracy, needs_more=label in needing)
         )
-    return answers.Classes(version=facts.version, classes=found, expected=expectation(facts.expected))
+    return answers.Classes(
+        version=facts.version, classes=found, expected=expectation(facts.expected), judged=facts.judged
+    )
 
 
 def expectation(expected: Expected | None) -> answers.Expectation | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from hashlib import blake2b
+from unicodedata import normalize
 
 from fastapi import APIRouter, Depends, Request
 
@@ -78,7 +79,7 @@ def labels_of(upload: Upload) -> list[str]:
         raise RequestError(
             422,
             "invalid",
-            f"There are {plural(len(upload.photos), 'photo')}, but {plural(len(each), 'label')}. "
+            f"The request has {plural(len(upload.photos), 'photo')}, but {plural(len(each), 'label')}. "
             "Give one 'labels' for each photo, in the same order.",
         )
     return each
@@ -131,7 +132,9 @@ async def rename(request: Request, service: TheService, take: TheRoom, key: Key 
     names = await receive_json(request, service.limits, take, answers.Renaming)
     own = _own("rename", key, names.model_dump_json().encode())
     done = lesson(await service.teaching.run(service.live.rename, names.old, names.new, key=own))
-    return done.model_copy(update={"message": f"Renamed {names.old!r} to {names.new!r}."})
+    now = plural(done.counts[normalize("NFC", names.new)], "photo")
+    said = f"Renamed {names.old!r} to {names.new!r}, which has {now} now."
+    return done.model_copy(update={"message": said})
 
 
 @router.post("/undo", summary="Take the last lesson back", responses=refusals())
