@@ -563,15 +563,17 @@ def test_of_one_class_no_accuracy_is_expected(visit: Visits) -> None:
 
 @pytest.mark.slow
 def test_the_demo_says_what_to_try(visit: Visits) -> None:
-    shown = {"red.png": photo("red")["buffer"]}
+    shown = {f"red-{number}.png": photo("red", number)["buffer"] for number in range(40)}
     with visit(demo=DemoPhotos(shown, "It knows nothing of red.")) as page:  # type: ignore[arg-type]
         page.open()
         page.teach("blue", photos("blue", 2))
         page.tab.get_by_text("It knows nothing of red.").wait_for()
         page.tab.set_viewport_size(PHONE)
-        page.button("Ask about red.png").click()
-        shown_photo = page.tab.get_by_alt_text("The photo red.png")
-        sync_api.expect(shown_photo).to_be_in_viewport()
+        for name in ("red-0.png", "red-39.png"):
+            page.button(f"Ask about {name}").click()
+            sync_api.expect(page.tab.get_by_alt_text(f"The photo {name}")).to_be_in_viewport()
+        page.button("See all 2 photos").click()
+        sync_api.expect(page.button(re.compile("red-39.png: "))).to_be_focused()
 
 
 @pytest.mark.slow

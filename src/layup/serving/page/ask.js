@@ -24,19 +24,22 @@ export function drawAsk(root, store, asker, learner, notices) {
   const detail = element("p", { class: "quiet" });
   const headline = element("div", { class: "headline" }, verdict);
   const answer = element("div", { class: "answer" }, headline, detail);
-  place.append(viewer, drawInvitation(take, notices, store));
+  const all = button("", () => strip.querySelector('[aria-pressed="true"]').focus(), { class: "small all" });
+  place.append(viewer, drawInvitation(take, notices, store, all));
   takesDrops(place, take);
   root.append(place, answer);
   drawBars(answer, store);
   drawReasons(answer, headline, store, asker, viewer.canvas);
   drawTruth(answer, store, learner);
   const show = () => place.scrollIntoView({ block: "nearest" });
-  drawStrip(root, store, asker, show);
+  const strip = drawStrip(root, store, asker, show);
   drawTries(root, store, asker, show);
   store.drawn((state) => {
     const photo = currentPhoto(state);
     place.classList.toggle("full", Boolean(photo));
     place.classList.toggle("next", !photo && state.lessons.length > 0);
+    all.hidden = state.asked.length < 2;
+    say(all, `See all ${counted(state.asked.length, "photo")}`);
     answer.hidden = !photo;
     if (photo) [verdict, detail].forEach((node, i) => say(node, verdictOf(photo, state)[i]));
   });
@@ -86,19 +89,20 @@ function drawPhoto(store) {
   return frame;
 }
 
-function drawInvitation(take, notices, store) {
+function drawInvitation(take, notices, store, all) {
   const third = step(3);
   const text = element("p", { class: "drop-text" });
   store.drawn((state) => {
     third.hidden = state.classes.length > 0;
     say(text, invitationOf(state));
   });
-  return element("div", { class: "invitation" }, third, text, adders("Choose photos", "to ask about", take, notices));
+  return element("div", { class: "invitation" }, third, text, adders("Choose photos", "to ask about", take, notices), all);
 }
 
 function invitationOf({ classes, asked, lessons }) {
   if (!classes.length) return "Then show it a photo that it has not seen.";
   if (!asked.length && lessons.length) return "Now show it a photo that it has not seen.";
+  if (asked.length > 1) return "";
   if (canDrop) return "Drop a photo here, or paste one.";
   return asked.length ? "" : "What is on a photo?";
 }
@@ -125,7 +129,7 @@ function drawTries(root, store, asker, show) {
   });
 }
 
-/** All photos that were asked about, with what the model says; `show` brings the chosen one into view. */
+/** All photos that were asked about, with what the model says; `show` brings the chosen one into view. The element. */
 function drawStrip(root, store, asker, show) {
   const list = element("ul", { class: "tiles strip" });
   const next = button("Which should I label next?", () =>
@@ -156,6 +160,7 @@ function drawStrip(root, store, asker, show) {
     next.hidden = unlabelled(state.asked).length < COMPARABLE;
     keyed(list, inOrder(state), ({ photo }) => photo.key, (item) => opened(item, () => open(item.photo)));
   });
+  return box;
 }
 
 /** The photo as it is now: its answer comes later than its picture. */
