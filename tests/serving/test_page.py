@@ -651,6 +651,24 @@ def test_two_clicks_on_undo_take_one_lesson_back(visit: Visits) -> None:
 
 
 @pytest.mark.slow
+def test_undo_takes_only_back_what_the_last_lesson_learned(visit: Visits) -> None:
+    with visit() as page:
+        page.open()
+        page.teach("blue", photos("blue", 2))
+        page.teach("red", photos("red", 16))
+        page.teach("red", photos("red", 20))  # in two requests, the first of which changes nothing
+        page.counts(blue=2, red=20)
+        page.button("Undo").click()
+        page.says("Undone: 4 of red")
+        page.counts(blue=2, red=16)
+        page.teach("red", photos("red", 16))  # known already
+        page.says("16 photos known already")
+        page.button("Undo").click()
+        page.says("Undone: 16 of red")
+        page.counts(blue=2)
+
+
+@pytest.mark.slow
 def test_photos_whose_features_are_gone_are_forgotten_by_their_files(visit: Visits) -> None:
     with visit() as page:
         page.open()
@@ -775,6 +793,7 @@ def test_heat_is_spread_as_in_python(visit: Visits) -> None:
 
 
 SPLIT, MIXED = [2, 1, 1, 1], [0, 2]
+PARTS = "[[3, 1], [5, 1], [6, 0], [7, 1]].map(([version, count]) => ({ version, ids: Array(count) }))"
 PIECES = [
     ("words", "percent(0)", "0\u00a0%"),
     ("words", "percent(0.001)", "<\u00a01\u00a0%"),
@@ -785,7 +804,7 @@ PIECES = [
     ("words", "ofClasses({ tabby: 3, pug: 1 })", "3 of tabby and 1 of pug"),
     ("uploads", "parts([3, 3, 3, 9, 1].map((size) => ({ file: { size } })), 2, 8).map(p => p.length)", SPLIT),
     ("uploads", "parts([], 2, 8)", []),
-    ("learner", "inARow([3, 5, 6, 7])", 3),
+    ("learner", f"lastParts({PARTS}).map(({{ version }}) => version)", [5, 7]),
     ("confusion", "tabled({ labels: ['a', 'b'], counts: [[5, 0], [0, 5]] })", [0, 1]),
     ("confusion", "tabled({ labels: ['a', 'b', 'c'], counts: [[5, 0, 1], [0, 5, 0], [2, 0, 5]] }, 2)", MIXED),
     (

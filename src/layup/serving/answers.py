@@ -279,7 +279,7 @@ class Network(BaseModel):
 class Info(BaseModel):
     """What the model is, with the names that `layup info` prints as JSON; no path of the server."""
 
-    version: int = Field(description="How many lessons it was taught.")
+    version: int = Field(description="Grows with every lesson.")
     read_only: bool = Field(description="Whether it only follows another server.")
     may_teach: bool = Field(description="Whether whoever sent this request may also teach.")
     saved: bool = Field(description="Whether it is in a file of the server; otherwise it ends with it.")

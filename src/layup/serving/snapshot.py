@@ -57,7 +57,7 @@ class Answer:
 class Facts:
     """What there is to know about a live model without asking its network.
 
-    version: how many lessons there were. counts: photos per class, in the order of classes.
+    version: grows with every lesson. counts: photos per class, in the order of classes.
     expected: the accuracy to expect, when it was last estimated. right: by class, how many of its photos were
     predicted right without themselves, of how many. judged: the version that these two are about.
     waiting: callers that want photos read, and lessons that wait for their turn.

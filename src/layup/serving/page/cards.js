@@ -188,7 +188,7 @@ export function drawTabNote(node, store) {
   store.drawn((state) => {
     const away = total(state) - state.taught.size;
     node.hidden = away <= 0;
-    const how = state.mayTeach ? " Drop photos again to see them here: they are recognised, and count once." : "";
+    const how = state.mayTeach ? ` ${canDrop ? "Drop" : "Add"} photos again to see them here: they are recognised, and count once.` : "";
     say(node, `The model knows ${counted(away, "photo")} whose pictures are not in this tab: no picture is kept anywhere.${how}`);
   });
 }

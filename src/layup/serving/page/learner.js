@@ -14,14 +14,19 @@ class Outcome {
   counts = { learned: 0, known: 0, moved: 0, conflict: 0, bad: 0 };
   elsewhere = []; // photos that are known as another class
   problems = []; // sentences
-  versions = [];
-  ids = [];
+  parts = []; // of each request: the version that it led to, and the ids of what was learned or moved
 
-  add(photo, said) {
+  /** What was said of the photos of one request. */
+  addPart(photos, answer) {
+    const ids = answer.photos.filter(({ status }) => status === "learned" || status === "moved").map(({ id }) => id);
+    this.parts.push({ version: answer.version, ids });
+    answer.photos.forEach((said, i) => this.#add(photos[i], said));
+  }
+
+  #add(photo, said) {
     this.counts[said.status] += 1;
     if (said.status === "conflict") this.elsewhere.push({ ...photo, id: said.id });
     if (said.status === "bad") this.problems.push(said.error?.message ?? `${photo.name} cannot be used.`);
-    if (said.status === "learned" || said.status === "moved") this.ids.push(said.id);
   }
 
   refuse(photo, reason) {
@@ -110,11 +115,12 @@ export class Learner {
   async undo() {
     const { lessons, version } = this.store.state;
     const last = lessons.at(-1);
-    const own = last?.at === version;
+    const parts = last?.at === version ? lastParts(last.parts) : [];
+    const own = parts.length > 0;
     const forgotten = {};
     let now = version;
     await this.notices.trying(async () => {
-      for (let left = own ? inARow(last.versions) : 1; left > 0; left--) {
+      for (let left = own ? parts.length : 1; left > 0; left--) {
         const answer = await this.api.change("undo", {});
         now = answer.version;
         for (const [label, count] of Object.entries(answer.forgotten)) {
@@ -125,7 +131,8 @@ export class Learner {
     });
     if (now !== version) {
       // Whose lesson it was is only known if it was this tab's own.
-      this.#drop((photo) => (own ? last.ids.includes(photo.id) : photo.label in forgotten));
+      const ids = new Set(parts.flatMap((part) => part.ids));
+      this.#drop((photo) => (own ? ids.has(photo.id) : photo.label in forgotten));
       this.store.set({ lessons: own ? withLast(lessons.slice(0, -1), { at: now }) : [] });
     }
     await this.refresh();
@@ -133,9 +140,8 @@ export class Learner {
 
   async #learned(part, answer, outcome) {
     const reached = new Map(this.store.state.taught);
-    outcome.versions.push(answer.version);
+    outcome.addPart(part, answer);
     for (const [i, said] of answer.photos.entries()) {
-      outcome.add(part[i], said);
       if (!REACHED.includes(said.status)) continue;
       const thumb = part[i].thumb ?? (await thumbnail(part[i].file));
       reached.set(said.id, { ...part[i], thumb, id: said.id, label: said.label ?? part[i].label });
@@ -144,11 +150,14 @@ export class Learner {
     this.store.set({ taught: new Map([...this.store.state.taught, ...reached]) });
   }
 
-  #remember({ versions, ids }) {
-    if (!ids.length) return;
-    const sorted = versions.toSorted((a, b) => a - b);
-    const lesson = { versions: sorted, ids, at: sorted.at(-1) };
-    this.store.set({ lessons: [...this.store.state.lessons, lesson] });
+  /** What can be undone now. Requests that changed nothing have a version too, but there is nothing to undo of them. */
+  #remember({ parts }) {
+    if (!parts.length) return;
+    const { lessons } = this.store.state;
+    const sorted = parts.toSorted((a, b) => a.version - b.version);
+    const at = sorted.at(-1).version;
+    if (parts.some(({ ids }) => ids.length)) this.store.set({ lessons: [...lessons, { parts: sorted, at }] });
+    else if (lessons.at(-1)?.at === at - parts.length) this.store.set({ lessons: withLast(lessons, { at }) });
   }
 
   #tell(name, outcome, cancelled) {
@@ -194,9 +203,9 @@ function withLast(items, changes) {
   return items.map((item, i) => (i === items.length - 1 ? { ...item, ...changes } : item));
 }
 
-/** How many versions at the end follow one another. */
-export function inARow(versions) {
-  let count = 1;
-  while (count < versions.length && versions.at(-count - 1) === versions.at(-count) - 1) count++;
-  return count;
+/** The parts at the end whose versions follow one another, without those that changed nothing. */
+export function lastParts(parts) {
+  let first = parts.length - 1;
+  while (first > 0 && parts[first - 1].version === parts[first].version - 1) first--;
+  return parts.slice(first).filter(({ ids }) => ids.length);
 }

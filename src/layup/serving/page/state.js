@@ -33,7 +33,7 @@ export function beginning() {
     demo: { about: "", photos: [] }, // what a demonstration brings along
     audit: null,
     log: [],
-    lessons: [], // what this tab taught: {versions, ids, at}, oldest first; `at`: the version that it led to
+    lessons: [], // what this tab taught: {parts: [{version, ids}], at}, oldest first; `at`: the version that it led to
   };
 }
 

@@ -56,7 +56,7 @@ async def metrics(service: TheService) -> PlainTextResponse:
 def _now(service: TheService, facts: Facts) -> dict[str, tuple[str, float]]:
     """What is so at this moment."""
     return {
-        "layup_model_version": ("Lessons that the model was taught.", facts.version),
+        "layup_model_version": ("Version of the model: grows with every lesson.", facts.version),
         "layup_classes": ("Classes that the model knows.", len(facts.counts)),
         "layup_photos_learned": ("Photos in the sums.", sum(facts.counts.values())),
         "layup_queue_length": ("Photos and lessons that wait for their turn.", facts.waiting),
