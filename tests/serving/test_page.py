@@ -776,6 +776,31 @@ def test_cells_of_the_table_open_the_photos_of_this_tab(visit: Visits) -> None:
 
 
 @pytest.mark.slow
+def test_names_beside_the_table_break_between_words_and_stay_in_their_cells(visit: Visits) -> None:
+    with visit() as page:
+        page.open()
+        page.teach("American_Goldfinch", photos("red", 2))
+        page.teach("a class whose name is rather long, and has many words", photos("blue", 2))
+        page.button("Show who is taken for whom").click()
+        page.tab.locator(".confusion").wait_for()
+        begins, outside = page.tab.evaluate(
+            """() => {
+                const span = document.querySelector("thead [title=American_Goldfinch] span");
+                const tops = [...span.childNodes].filter((node) => node.nodeType === 3).map((node) => {
+                    const range = document.createRange();
+                    range.selectNode(node);
+                    return [node.data, range.getClientRects().length];
+                });
+                const wide = [...document.querySelectorAll("tbody th span")].filter((name) =>
+                    name.getBoundingClientRect().right > name.parentElement.getBoundingClientRect().right);
+                return [tops, wide.length];
+            }"""
+        )
+        assert begins == [["American_", 1], ["Goldfinch", 1]]  # each on one line
+        assert outside == 0
+
+
+@pytest.mark.slow
 def test_heat_is_spread_as_in_python(visit: Visits) -> None:
     drops = np.random.default_rng(0).normal(size=(8, 8))
     heat = Heat(drops, (3.0, 0.0, 17.0, 14.0))

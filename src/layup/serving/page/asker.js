@@ -54,8 +54,8 @@ export class Asker {
 
   async explain(photo) {
     await this.notices.trying(async () => {
+      const { version } = this.store.state; // before: a lesson that comes meanwhile may not be in the reasons
       const reasons = await this.api.look("explain?heat=true", formOf([photo]));
-      const version = this.store.state.version;
       this.store.set({ reasons: new Map(this.store.state.reasons).set(photo.key, { ...reasons, version }) });
     });
   }

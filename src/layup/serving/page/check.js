@@ -19,7 +19,9 @@ export function drawCheck(root, store, asker, learner) {
   const more = element("p", {});
   const link = document.querySelector('a[href="#check"]');
   const audit = button("", () => whileBusy(audit, "Judging …", () => asker.audit()).then(name));
-  const name = () => say(audit, store.state.audit ? "Judge again" : "Show who is taken for whom");
+  const name = () => {
+    if (audit.ariaDisabled !== "true") say(audit, store.state.audit ? "Judge again" : "Show who is taken for whom");
+  };
   name();
   const stale = element("p", { class: "quiet" }, "The model has changed since this table was made.");
   root.append(headline, scale, text, more, element("div", { class: "row" }, audit), stale);

@@ -70,9 +70,10 @@ function tableOf({ confusion }, open) {
   );
 }
 
-/** The name of a class beside the table: a long one is cut, and shown whole to a pointer. */
+/** The name of a class beside the table: broken where its words end; a long one is cut, and shown whole to a pointer. */
 function heading(scope, label) {
-  return element("th", { scope, title: label }, element("span", {}, label));
+  const words = label.split(/(?<=[_-])/).flatMap((word) => [word, element("wbr")]);
+  return element("th", { scope, title: label }, element("span", {}, ...words));
 }
 
 function cellOf(label, said, count, sum, open) {
