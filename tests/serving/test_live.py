@@ -362,7 +362,9 @@ def test_a_model_that_is_yet_to_tune_its_network_is_refused(tmp_path: Path) -> N
 
 def test_a_follower_sees_what_is_taught_and_changes_nothing(tmp_path: Path) -> None:
     path = tmp_path / "m.layup"
-    with pytest.raises(InputError, match="There is no model"):
+    with pytest.raises(
+        InputError, match=r"There is no model '.*' to follow\. Name the file that another server"
+    ):
         opened(path, follow=True)
     with taught(path) as live, opened(path, follow=True) as copy:
         assert copy.facts().counts == {"cat": 4, "dog": 4}

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, TypeAlias
 
-from layup.errors import LayupError, MismatchError, ReadOnlyError
+from layup.errors import InputError, LayupError, MismatchError, ReadOnlyError
 from layup.model import (
     Estimate,
     Filed,
@@ -22,7 +22,6 @@ from layup.model import (
     read_records,
     replay,
 )
-from layup.serving.home import missing
 from layup.serving.snapshot import Snapshot
 from layup.serving.writer import Drafted, noted
 
@@ -66,7 +65,7 @@ class Follower:
 
     def __init__(self, path: Path, loading: Mapping[str, Any], prepare: Callable[[ImageModel], None]) -> None:
         if not path.exists():
-            raise missing(path)
+            raise InputError(f"There is no model '{path}' to follow. Name the file that another server has.")
         self.failed: str | None = None
         self.published = threading.Event()
         self.snapshot: Snapshot

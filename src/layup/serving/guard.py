@@ -175,7 +175,7 @@ class Hosts:
                 403,
                 "wrong-host",
                 f"This server is not known as {brief(host, 100)!r}, which the request names as its host. Use "
-                "the address that it printed, or start it with this name as --allow-host.",
+                "the address that it printed, or start it with this name as an allowed host.",
             )
         origin = headers.get("origin")
         other = origin is not None and not _same_origin(origin, host)
