@@ -166,6 +166,13 @@ def test_int8_computes_the_network_in_int8_and_nothing_else(path: Path, tmp_path
         in_int8(path.read_bytes(), ["missing.jpg"])
 
 
+def test_int8_measures_on_photos_from_the_first_to_the_last(path: Path, tmp_path: Path) -> None:
+    """Photos come class by class: of 100, those after the 64th are seen as well."""
+    image = photos(1)[0][0]
+    (tmp_path / "int8.onnx").write_bytes(in_int8(path.read_bytes(), ["missing.jpg"] * 64 + [image] * 36))
+    assert OnnxModel(tmp_path / "int8.onnx").about.precision == "int8"
+
+
 def test_features_that_are_not_layers_are_refused() -> None:
     plain = LayUP("vit-nano", lam=1.0)
     model = ImageModel(Projected(OneLayer(12), 64), plain.classifier, backbone="vit-nano", cache=False)

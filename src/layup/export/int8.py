@@ -41,7 +41,8 @@ def in_int8(graph: bytes, photos: Sequence[ImageSource]) -> bytes:
     import onnx
     from onnxruntime import quantization
 
-    few = photos[:: max(1, len(photos) // ENOUGH)][:ENOUGH]
+    count = min(ENOUGH, len(photos))
+    few = [photos[number * len(photos) // count] for number in range(count)]
     if not any(_usable(photo) is not None for photo in few):
         raise InputError("int8 needs photos to measure ranges on, and none of these can be used.")
     model = onnx.load_from_string(graph)
