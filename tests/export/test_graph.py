@@ -218,7 +218,6 @@ def without_scores(found: onnx.ModelProto) -> None:
         says(surprise=1),
         says(format=2),
         lambda found: onnx.helper.set_model_props(found, {"layup": "{"}),
-        lambda found: onnx.helper.set_model_props(found, {}),
         without_scores,
     ],
 )
@@ -229,6 +228,12 @@ def test_a_forged_graph_is_refused_in_a_sentence(
         OnnxModel(changed(path, tmp_path / "m.onnx", change))
     assert "\n" not in str(caught.value)
     assert "\x1b" not in str(caught.value)
+
+
+def test_a_graph_of_another_program_is_not_called_damaged(path: Path, tmp_path: Path) -> None:
+    other = changed(path, tmp_path / "m.onnx", lambda found: onnx.helper.set_model_props(found, {}))
+    with pytest.raises(InputError, match=r"m.onnx' is an ONNX file of another program"):
+        OnnxModel(other)
 
 
 def test_what_is_no_graph_is_refused_in_a_sentence(tmp_path: Path) -> None:
