@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import subprocess
 import sys
 from collections.abc import Callable
@@ -164,6 +165,15 @@ def test_int8_computes_the_network_in_int8_and_nothing_else(path: Path, tmp_path
     assert len([name for name in rounded if "/pixels/" in name]) == 1  # what the network is given
     with pytest.raises(InputError, match="none of these can be used"):
         in_int8(path.read_bytes(), ["missing.jpg"])
+
+
+def test_int8_prints_no_advice_and_leaves_logging_alone(
+    path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
+    in_int8(path.read_bytes(), photos(1)[0])
+    assert logging.getLogger().handlers == []
+    assert capsys.readouterr().err == ""
 
 
 def test_int8_measures_on_photos_from_the_first_to_the_last(path: Path, tmp_path: Path) -> None:
