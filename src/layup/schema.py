@@ -98,6 +98,7 @@ def _is_number(value: Any) -> bool:
 
 NUMBER = Rule("a finite number", _is_number)
 AMOUNT = Rule("a finite number ≥ 0", lambda value: _is_number(value) and value >= 0)
+POSITIVE = Rule("a number > 0", lambda value: _is_number(value) and value > 0)
 TRUTH = Rule("true or false", lambda value: type(value) is bool)
 TEXT = Rule("text", lambda value: type(value) is str)
 LABEL = Rule(

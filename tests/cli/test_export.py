@@ -7,6 +7,7 @@ import json
 import pytest
 
 from layup import load
+from layup.errors import InputError
 from layup.export import onnx_graph
 from layup.model import PredictOnly
 from photos import name
@@ -105,14 +106,36 @@ def test_a_graph_takes_the_place_of_the_model_where_it_is_asked(here, ok, graph)
 
 def test_what_a_graph_cannot_do_is_said(here, ok, refused, graph):
     photo = f"test/{name(0)}/060.png"
-    refused("explain", graph, photo, says=["is a graph that only predicts"])
-    refused("export", graph, "--to", "x.layup", says=["is a graph that only predicts"])
+    for command in (
+        ("explain", graph, photo),
+        ("export", graph, "--to", "x.layup"),
+        ("undo", graph),
+        ("log", graph),
+        ("learn", "first", "--to", graph),
+        ("sync", "first", "--to", graph),
+        ("merge", graph, "m.layup", "--to", "x.layup"),
+        ("serve", graph),
+    ):
+        refused(*command, says=["is a graph that only predicts"])
     refused("predict", graph, photo, "--weights", "w.safetensors", says=["leave --weights out"])
     refused("predict", graph, "test", "--ray", says=["leave --ray out"])
     refused("evaluate", graph, "test", "--unseen", says=["does not know which photos were learned"])
     refused("predict", "missing.onnx", photo, says=["Cannot read 'missing.onnx'"])
     refused("predict", "test", graph, says=["The model comes first"])
     refused("export", "m.layup", "--to", "s.layup", "--int8", "test", says=["Only a .onnx file"])
+
+
+def test_a_model_is_not_written_as_a_graph(here, ok, refused):
+    """Such a file could not be asked by its name."""
+    refused(
+        "learn", "first", "--to", "new.onnx", says=["'new.onnx' is a graph that only predicts, by its name"]
+    )
+    refused("merge", "m.layup", "m.layup", "--to", "new.onnx", says=["is a graph that only predicts"])
+    model = load("m.layup", cache=False)
+    for each in (model, model.predict_only()):
+        with pytest.raises(InputError, match="layup export writes it"):
+            each.save("new.onnx")
+    assert not [*here.glob("*.onnx*")]
 
 
 def test_export_writes_a_graph_in_float32_and_in_int8(here, ok):

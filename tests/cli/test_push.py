@@ -23,6 +23,16 @@ def test_a_model_is_shared_and_asked(ok, model, tmp_path):
     assert "class 0" in ok("info", tmp_path / "pets" / "model.layup").out
 
 
+def test_a_shared_model_is_evaluated_and_exported(ok, model, tmp_path, monkeypatch):
+    ok("push", model, f"{tmp_path}/pets")
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    assert "Accuracy" in ok("evaluate", f"hf:{tmp_path}/pets", tmp_path / "photos").out
+    assert (tmp_path / "here" / "pets-confusion.png").exists()
+    ok("export", f"hf:{tmp_path}/pets", "--to", "m.layup")
+    assert (tmp_path / "here" / "m.layup").read_bytes() == (tmp_path / "pets" / "model.layup").read_bytes()
+
+
 def test_what_cannot_be_shared_or_fetched_is_said(refused, model):
     refused("push", model, "a b", says=["'a b' is no name of a repository on the hub", "user/name"])
     refused("predict", "hf:a b", "1.jpg", says=["'a b' is no name of a repository on the hub"])

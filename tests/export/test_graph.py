@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import subprocess
 import sys
 from collections.abc import Callable
@@ -166,6 +167,22 @@ def test_int8_computes_the_network_in_int8_and_nothing_else(path: Path, tmp_path
         in_int8(path.read_bytes(), ["missing.jpg"])
 
 
+def test_int8_prints_no_advice_and_leaves_logging_alone(
+    path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
+    in_int8(path.read_bytes(), photos(1)[0])
+    assert logging.getLogger().handlers == []
+    assert capsys.readouterr().err == ""
+
+
+def test_int8_measures_on_photos_from_the_first_to_the_last(path: Path, tmp_path: Path) -> None:
+    """Photos come class by class: of 100, those after the 64th are seen as well."""
+    image = photos(1)[0][0]
+    (tmp_path / "int8.onnx").write_bytes(in_int8(path.read_bytes(), ["missing.jpg"] * 64 + [image] * 36))
+    assert OnnxModel(tmp_path / "int8.onnx").about.precision == "int8"
+
+
 def test_features_that_are_not_layers_are_refused() -> None:
     plain = LayUP("vit-nano", lam=1.0)
     model = ImageModel(Projected(OneLayer(12), 64), plain.classifier, backbone="vit-nano", cache=False)
@@ -211,7 +228,6 @@ def without_scores(found: onnx.ModelProto) -> None:
         says(surprise=1),
         says(format=2),
         lambda found: onnx.helper.set_model_props(found, {"layup": "{"}),
-        lambda found: onnx.helper.set_model_props(found, {}),
         without_scores,
     ],
 )
@@ -222,6 +238,12 @@ def test_a_forged_graph_is_refused_in_a_sentence(
         OnnxModel(changed(path, tmp_path / "m.onnx", change))
     assert "\n" not in str(caught.value)
     assert "\x1b" not in str(caught.value)
+
+
+def test_a_graph_of_another_program_is_not_called_damaged(path: Path, tmp_path: Path) -> None:
+    other = changed(path, tmp_path / "m.onnx", lambda found: onnx.helper.set_model_props(found, {}))
+    with pytest.raises(InputError, match=r"m.onnx' is an ONNX file of another program"):
+        OnnxModel(other)
 
 
 def test_what_is_no_graph_is_refused_in_a_sentence(tmp_path: Path) -> None:

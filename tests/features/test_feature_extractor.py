@@ -132,6 +132,8 @@ def test_a_column_of_a_table_is_transformed_beside_others(tmp_path: Any) -> None
     found = both.set_output(transform="pandas").fit_transform(table)
     assert found.shape == (3, 129)
     assert found.index.tolist() == [5, 6, 7]
+    with pytest.raises(InputError, match="Give one column of images, not a whole DataFrame"):
+        FeatureExtractor("vit-nano").transform(table[["photo"]])
     assert found["remainder__weight" if "remainder__weight" in found else "passthrough__weight"].tolist() == [
         1,
         2,

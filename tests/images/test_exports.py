@@ -108,7 +108,7 @@ def test_samples_of_fiftyone(tmp_path):
         labelled_photos(export, label="prde")
     written(export, f'{{"samples": [{SAMPLE % ("0.png", "kind")}]}}')
     with pytest.raises(
-        InputError, match=r"several field of classificationss?: pred, kind. Say which is meant"
+        InputError, match=r"which field of classifications is meant\? It could be pred or kind. Say so"
     ):
         labelled_photos(export)
 
@@ -223,6 +223,9 @@ def test_photos_may_be_beside_each_other_or_at_addresses(tmp_path):
     with pytest.raises(InputError, match=r"item 0: 'https://host/1.png' is an address. Nothing is fetched"):
         labelled_photos(export)
     written(export, [task(1, "s3://bucket/1.png", annotation(1, "cat"), page="https://host/about.html")])
+    named = written(tmp_path / "named.json", '{"classes": ["a"], "labels": {"https://host/1.png": 0}}')
+    with pytest.raises(InputError, match=r"item 0: 'https://host/1.png' is an address. Nothing is fetched"):
+        labelled_photos(named)
     with pytest.raises(InputError, match=r"'s3://bucket/1.png' is an address"):
         labelled_photos(export)
 

@@ -79,5 +79,7 @@ def test_columns_are_named(folder, tmp_path):
 
 @pytest.mark.parametrize("images", [["a.jpg"], [], np.zeros((2, 8, 8)), "a.jpg", None])
 def test_images_alone_need_their_labels(images):
-    with pytest.raises(InputError, match=r"Give the labels too, .* Or give a dataset that has both"):
+    with pytest.raises(
+        InputError, match=r"Give the labels too, .* Or give a dataset that has both.* labelled_photos"
+    ):
         LayUP("vit-nano").learn(images)

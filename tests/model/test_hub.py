@@ -281,6 +281,8 @@ def test_a_card_says_what_is_not_known(tmp_path):
     alone = card_of(model.predict_only(), tmp_path / "two")
     assert "- digit 0\n- digit 1" in alone
     assert "photos learned" not in alone
+    assert "counts" in text
+    assert "counts" not in alone
 
 
 def test_names_cannot_change_a_card(tmp_path):

@@ -222,6 +222,20 @@ def test_pages_can_be_used_by_all(browser, served, scheme):
 
 
 @pytest.mark.slow
+def test_what_the_button_copies_can_be_run(browser, served):
+    with Visit(browser, served, "desk", "light") as visit:
+        visit.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        for page, begins in [("export/", "layup export m.layup"), ("photos/", "printf 'a.jpg")]:
+            visit.go(page)
+            block = visit.tab.locator("div.highlight", has_text=begins)
+            block.locator("button[data-md-type=copy]").click()
+            visit.tab.get_by_text("Copied to clipboard").wait_for()
+            copied = visit.tab.evaluate("navigator.clipboard.readText()")
+            assert copied.startswith(begins)
+            assert not [line for line in copied.splitlines() if line.startswith(("$", "{"))]
+
+
+@pytest.mark.slow
 def test_search_finds_a_command_and_a_name(browser, served):
     with Visit(browser, served, "desk", "light") as visit:
         visit.go("")

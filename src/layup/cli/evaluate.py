@@ -11,6 +11,7 @@ from layup import storage
 from layup.cli import console, findings
 from layup.cli.app import app
 from layup.cli.files import (
+    here,
     labelled,
     predicted,
     predictor,
@@ -24,11 +25,11 @@ from layup.cli.options import (
     AllowBackbone,
     AsJson,
     LabelColumn,
-    Model,
     NoCache,
     Photos,
     Ray,
     Root,
+    SharedModel,
     Strict,
     Weights,
     Workers,
@@ -38,7 +39,7 @@ from layup.cli.options import (
 
 @app.command()
 def evaluate(
-    model: Model,
+    model: SharedModel,
     photos: Photos,
     picture: Annotated[
         Path | None, typer.Option(help="File for the confusion matrix. Default: next to the model.")
@@ -71,20 +72,22 @@ def evaluate(
     layup evaluate m.layup test-photos/    test-photos/CLASS/*.jpg
     layup evaluate m.layup test-photos/ --wrong wrong.csv
     layup evaluate m.layup photos/ --unseen
+    layup evaluate hf:user/name photos/    a model on the Hugging Face hub
     layup evaluate m.layup photos/ --ray   on all processors
     """
     require_model_first("evaluate", model, photos)
-    require_predictor(model)
+    source = here(model)
+    require_predictor(source)
     cluster = cluster_of(ray, address, allow_addresses)
     paths, labels = labelled(photos, allow_addresses, label, root)
     from layup.benchmark import Evaluation, mistakes_csv, plots
 
-    files = findings.outputs(model, picture, wrong)
+    files = findings.outputs(model if source is model else Path(model.name), picture, wrong)
     reading = {"cache": not no_cache, "workers": workers}
     loading = {"weights": weights, "allow_backbone": allow_backbone, **reading}
-    loaded = predictor(model, weights, allow_backbone, **reading)
+    loaded = predictor(source, weights, allow_backbone, **reading)
     tested = findings.chosen(loaded, paths, labels, unseen)
-    seen = predicted(loaded, model, tested.photos, cluster, loading)
+    seen = predicted(loaded, source, tested.photos, cluster, loading)
     require_usable(seen, tested.photos, strict)
     found = Evaluation(tested.photos, tested.labels, seen)
     plots.confusion_matrix(files.picture, *found.confusion)

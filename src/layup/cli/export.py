@@ -10,15 +10,16 @@ import typer
 from layup import storage
 from layup.cli import console
 from layup.cli.app import app
-from layup.cli.files import MODELS, is_onnx, loaded_predictor, require_new
-from layup.cli.options import AllowBackbone, Model, Weights
+from layup.cli.files import MODELS, here, loaded_predictor, require_new
+from layup.cli.options import AllowBackbone, SharedModel, Weights
 from layup.errors import InputError
 from layup.formats import size_of
+from layup.model import is_onnx
 
 
 @app.command()
 def export(
-    model: Model,
+    model: SharedModel,
     to: Annotated[Path, typer.Option(help="Where to write it: a .layup or a .onnx file.", metavar="FILE")],
     int8: Annotated[
         Path | None,
@@ -48,7 +49,8 @@ def export(
     if int8 is not None and not is_onnx(to):
         raise InputError("Only a .onnx file can compute in int8: leave --int8 out, or name one.")
     require_new(to, overwrite)
-    small = loaded_predictor(model, weights, allow_backbone).predict_only()
+    source = here(model)
+    small = loaded_predictor(source, weights, allow_backbone).predict_only()
     if is_onnx(to):
         from layup.export import in_int8, onnx_graph
         from layup.images import unlabelled_photos
@@ -58,5 +60,5 @@ def export(
         storage.write_bytes(to, graph if int8 is None else in_int8(graph, photos))
     else:
         small.save(to)
-    before, after = (size_of(path.stat().st_size) for path in (model, to))
+    before, after = (size_of(path.stat().st_size) for path in (source, to))
     console.say(f"'{to}' predicts {len(small.classes_):,} classes: {after}; '{model}' has {before}.")

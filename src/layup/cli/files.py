@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from layup import storage
 from layup.cli import console
 from layup.errors import InputError, StorageError
+from layup.model import is_onnx, require_no_graph
 
 if TYPE_CHECKING:
     from layup.cluster import Cluster
@@ -29,6 +30,7 @@ HUB = "hf:"
 
 def held(path: Path) -> AbstractContextManager[None]:
     """Locks the model while the block runs; a process that has to wait is told who holds it."""
+    require_no_graph(path)
     storage.require_writable(path)
     return storage.locked(
         path, on_wait=lambda holder: console.remark(f"Waiting: '{path}' is in use by {holder} …")
@@ -62,11 +64,6 @@ def here(model: Path) -> Path:
     return fetched(repository, revision or None)
 
 
-def is_onnx(path: Path) -> bool:
-    """Whether a file is a graph for ONNX Runtime, by its name."""
-    return path.suffix.lower() == ".onnx"
-
-
 def predictor(
     path: Path, weights: Path | None = None, allow_backbone: bool = False, **reading: Any
 ) -> ImagePredictor | OnnxModel:
@@ -84,11 +81,7 @@ def loaded_predictor(
     path: Path, weights: Path | None = None, allow_backbone: bool = False, **reading: Any
 ) -> ImageModel | PredictOnly:
     """The model in a file, also if it can only predict."""
-    if is_onnx(path):
-        raise InputError(
-            f"'{path}' is a graph that only predicts: give it to layup predict, evaluate or info. For this "
-            "command, give the .layup file that it was exported from."
-        )
+    require_no_graph(path)
     require_predictor(path)
     from layup.model import load
 

@@ -6,8 +6,9 @@ from dataclasses import asdict
 
 from layup.cli import console, reports
 from layup.cli.app import app
-from layup.cli.files import here, is_onnx, require_predictor
+from layup.cli.files import here, require_predictor
 from layup.cli.options import AsJson, SharedModel
+from layup.model import is_onnx
 
 
 @app.command()

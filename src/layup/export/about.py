@@ -9,13 +9,12 @@ from typing import Any, Self
 
 from layup import schema
 from layup.algebra import CALIBRATION, Calibration
-from layup.schema import HASH, LABEL, NAME, NUMBER, Rule, Shape, fields_of, listed
+from layup.schema import HASH, LABEL, NAME, POSITIVE, Shape, fields_of, listed
 
 KEY = "layup"
 """The name of the metadata."""
 FORMAT = 1
 PRECISIONS = ("float32", "int8")
-POSITIVE = Rule("a positive number", lambda value: NUMBER.holds(value) and value > 0)
 
 SHAPE: Shape = {
     "format": schema.whole(1),

@@ -28,7 +28,7 @@ from layup.export.about import KEY, About
 from layup.export.pixels import Pixels
 from layup.features import Extractor, FeatureSource
 from layup.formats import brief
-from layup.model import PredictOnly
+from layup.model import PredictOnly, written_with
 
 OPSET = 17
 SIDE = 96
@@ -148,7 +148,7 @@ def onnx_graph(model: PredictOnly) -> bytes:
         steepness=steepness,
         familiarity=readout.nearness is not None,
         calibration=calibration,
-        versions=model.versions(),
+        versions=written_with(),
     )
     onnx.helper.set_model_props(made, {KEY: said.to_json()})
     made.producer_name = "layup"

@@ -6,8 +6,10 @@ of each activation is measured on photos, which should be like those to come; a 
 
 from __future__ import annotations
 
+import logging
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -41,14 +43,15 @@ def in_int8(graph: bytes, photos: Sequence[ImageSource]) -> bytes:
     import onnx
     from onnxruntime import quantization
 
-    few = photos[:: max(1, len(photos) // ENOUGH)][:ENOUGH]
+    count = min(ENOUGH, len(photos))
+    few = [photos[number * len(photos) // count] for number in range(count)]
     if not any(_usable(photo) is not None for photo in few):
         raise InputError("int8 needs photos to measure ranges on, and none of these can be used.")
     model = onnx.load_from_string(graph)
     nodes = [
         node.name for node in model.graph.node if node.op_type in OPERATIONS and node.name.startswith(NETWORK)
     ]
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, _advice_unsaid():
         small = Path(folder, "int8.onnx")
         quantization.quantize_static(
             model,
@@ -63,6 +66,17 @@ def in_int8(graph: bytes, photos: Sequence[ImageSource]) -> bytes:
     about = replace(About.from_json(said[KEY]), precision="int8")
     onnx.helper.set_model_props(made, {KEY: about.to_json()})
     return bytes(made.SerializeToString())
+
+
+@contextmanager
+def _advice_unsaid() -> Iterator[None]:
+    """The quantizer advises by the root logger, which would print that, and whatever comes after it."""
+    root, nowhere = logging.getLogger(), logging.NullHandler()
+    root.addHandler(nowhere)
+    try:
+        yield
+    finally:
+        root.removeHandler(nowhere)
 
 
 def _usable(photo: ImageSource) -> Any:

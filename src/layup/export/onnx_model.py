@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from layup import storage
-from layup.errors import BadImageError, MissingPackageError
+from layup.errors import BadImageError, InputError, MissingPackageError
 from layup.export.about import KEY, About
 from layup.features import BadImage
 from layup.images import ImageSource, open_image
@@ -51,7 +51,9 @@ class OnnxModel:
             options.intra_op_num_threads = threads
         try:
             self.session = runtime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-            self.about = _about(self.session)
+            self.about = _about(path, self.session)
+        except InputError:
+            raise
         except Exception as error:  # the runtime has many kinds of errors
             raise storage.damaged(path, str(error).strip().partition("\n")[0]) from error
 
@@ -102,11 +104,14 @@ def pixels(image: ImageSource) -> Any:
     return np.array(open_image(image).convert("RGB"))[None]
 
 
-def _about(session: Any) -> About:
+def _about(path: str | os.PathLike[str], session: Any) -> About:
     """What the graph says of itself, if its input and outputs are as that says."""
     text = session.get_modelmeta().custom_metadata_map.get(KEY)
     if text is None:
-        raise ValueError("it is an ONNX file, but was not exported by layup")
+        raise InputError(
+            f"'{path}' is an ONNX file of another program: it does not say what it takes and which classes "
+            "it knows. Give one that layup export wrote."
+        )
     about = About.from_json(text)
     inputs = [(each.name, each.type, len(each.shape)) for each in session.get_inputs()]
     outputs = {each.name: (each.type, each.shape[1:]) for each in session.get_outputs()}

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 from layup import schema
 from layup.algebra import EXPONENTS
 from layup.errors import InputError
-from layup.schema import AMOUNT, FIELDS, Rule, Shape, whole
+from layup.schema import FIELDS, POSITIVE, Rule, Shape, whole
 
 if TYPE_CHECKING:  # not needed to read a file
     from layup.backbones import Backbone
@@ -26,7 +26,6 @@ EMBEDDING = "final embedding"
 """Its name among the names of layers: no module has a space in its name."""
 ACTIVATIONS = ("relu", "sigmoid", "tanh")
 DRAWS = ("normal", "uniform")
-POSITIVE = Rule("a number > 0", lambda value: AMOUNT.holds(value) and value > 0)
 
 
 class FeatureSpec(ABC):

@@ -26,7 +26,8 @@ def labels_tasks(path: Path, value: Mapping[str, Any], data: Path) -> Iterator[T
     ):
         raise InputError(f"{str(path)!r}: 'classes' is {brief(repr(classes))}, but must be a list of names.")
     for number, (name, target) in enumerate(value["labels"].items()):
-        file = name if os.path.isabs(name) else files.get(name, str(data / name))  # noqa: PTH117
+        whole = os.path.isabs(name) or is_address(name)  # noqa: PTH117
+        file = name if whole else files.get(name, str(data / name))
         yield Task(number, file, [(False, "", each) for each in _target(path, number, target, classes)])
 
 

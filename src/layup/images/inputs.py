@@ -32,7 +32,8 @@ def given(
         if not is_dataset(images):
             raise InputError(
                 "Give the labels too, one per image: (images, labels). Or give a dataset that has both: "
-                "one of Hugging Face's, or of (image, label) pairs."
+                "one of Hugging Face's, or of (image, label) pairs; or, of a folder, an archive or a list, "
+                "labelled_photos(path)."
             )
         found = labelled_photos(images, image=image, label=label)
         return found.images, checked_labels(found.labels, found.images)
@@ -55,6 +56,11 @@ def listed(images: Images) -> Sequence[ImageSource]:
 
 
 def _in_order(images: Images) -> Sequence[ImageSource]:
+    if hasattr(images, "columns"):
+        raise InputError(
+            f"Give one column of images, not a whole {type(images).__name__}: table['image']. In a "
+            "ColumnTransformer, name the column without brackets."
+        )
     if is_encoded(images) or _is_picture(images) or not _gives_several(images):
         raise InputError(f"Give a list of images, not one {type(images).__name__}: [image].")
     _require_order(images, "images")

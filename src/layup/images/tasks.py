@@ -78,11 +78,12 @@ def column_of(path: Path, able: Sequence[str], wanted: str | None, usual: Sequen
     for name in usual:
         if name in names:
             return names[name]
-    if len(able) != 1:
+    if not able:
+        raise InputError(f"{str(path)!r} has no {what}. Label some photos, and export them again.")
+    if len(able) > 1:
         raise InputError(
-            f"{str(path)!r} has {'several' if able else 'no'} {what}{'s' if able else ''}"
-            f"{': ' + brief(', '.join(able)) if able else ''}. "
-            f"{'Say which is meant, by its name' if able else 'Label some photos, and export them again'}.",
-            about="label" if able else None,
+            f"{str(path)!r}: which {what} is meant? It could be {brief(' or '.join(able))}. "
+            "Say so by its name.",
+            about="label",
         )
     return able[0]

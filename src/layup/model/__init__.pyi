@@ -19,7 +19,12 @@ from .draft import (
 )
 from .estimate import Estimate as Estimate
 from .explain import Explanation as Explanation, Part as Part
-from .file import ModelFile as ModelFile, read_model as read_model, replay as replay
+from .file import (
+    ModelFile as ModelFile,
+    read_model as read_model,
+    replay as replay,
+    written_with as written_with,
+)
 from .glance import all_known as all_known
 from .hub import fetched as fetched
 from .image_model import ImageModel as ImageModel
@@ -39,8 +44,10 @@ from .journal import (
     recent_answers as recent_answers,
 )
 from .kind import (
+    is_onnx as is_onnx,
     is_predict_only as is_predict_only,
     require_model as require_model,
+    require_no_graph as require_no_graph,
     require_predictor as require_predictor,
 )
 from .knowledge import Knowledge as Knowledge

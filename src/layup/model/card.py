@@ -21,7 +21,7 @@ OWN_NETWORKS = ("bundled", "vit-nano")
 REVEALS_LITTLE = (
     "The names of the classes; for each, weights, and in what direction its photos differ from others; a "
     "random sketch of how features vary, for some classifiers; and how sure the model may be.",
-    "No photo, count, sum, list of photos or log is in it. The counts above are in this card only.",
+    "No photo, count, sum, list of photos or log is in it.",
     "The weights were computed from the photos. That nothing about a single photo follows from them is not "
     "promised: of a class with very few photos, they say the most.",
 )
@@ -155,5 +155,7 @@ class Card:
 
     def _reveals(self) -> Iterable[str]:
         yield from REVEALS_SUMS if self.whole else REVEALS_LITTLE
+        if self.counts is not None and not self.whole:
+            yield "The counts of photos above are in this card only."
         if self.network.get("adapted"):
             yield REVEALS_ADAPTER

@@ -12,11 +12,12 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from layup import memory, schema, storage
+from layup import __version__, memory, schema, storage
 from layup.algebra import CALIBRATION, HEADER as SUMS, KINDS, ClassRoots, ClassSums
 from layup.errors import ConsentError, InputError
 from layup.features import (
@@ -31,7 +32,7 @@ from layup.features import (
 )
 from layup.model import journal, known
 from layup.model.journal import MARK, Filed, Record
-from layup.model.kind import KIND, require_model
+from layup.model.kind import KIND, require_model, require_no_graph
 from layup.model.known import KnownPhotos
 from layup.model.log import ENTRY
 from layup.schema import (
@@ -209,6 +210,11 @@ def _read_file(path: str | os.PathLike[str]) -> ModelFile:
     return ModelFile(header, sums, photos, roots, tuned)
 
 
+def written_with() -> dict[str, str]:
+    """The versions that a file names."""
+    return {"layup": __version__, **{name: version(name) for name in ("torch", "timm", "numpy")}}
+
+
 def write_model(
     path: str | os.PathLike[str],
     header: Mapping[str, Any],
@@ -219,6 +225,7 @@ def write_model(
 
     A journal beside the file is taken up: who writes a model holds, or replaces, all that was learned there.
     """
+    require_no_graph(path)
     arrays = {**arrays, **{TUNED + name: array for name, array in tuned.items()}}
     declared = {name: storage.Declared(each.dtype.name, each.shape) for name, each in arrays.items()}
     try:

@@ -6,14 +6,13 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Self, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
-from layup import __version__, memory, storage
+from layup import memory, storage
 from layup.adapters import ADAPTERS
 from layup.algebra import (
     Calibration,
@@ -42,7 +41,7 @@ from layup.model.audit import Audit, audit
 from layup.model.change import Change
 from layup.model.digest import state_hash
 from layup.model.estimate import Estimate, estimate
-from layup.model.file import ModelFile, read_model, write_model
+from layup.model.file import ModelFile, read_model, write_model, written_with
 from layup.model.forecast import forecast_batch
 from layup.model.forgetting import forget_class, forget_photos, undo_batch
 from layup.model.image_predictor import ImagePredictor
@@ -52,7 +51,7 @@ from layup.model.known import (
 )
 from layup.model.log import Entry, last_expected
 from layup.model.merging import merge
-from layup.model.network import Network, Origin, relocated
+from layup.model.network import Network, Origin
 from layup.model.photo_features import PhotoFeatures
 from layup.model.plan import Plan, plan
 from layup.model.predict_only import PredictOnly
@@ -65,8 +64,6 @@ from layup.model.visits import none_usable
 from layup.tuning import FirstSession, Wanted
 
 logger = logging.getLogger(__name__)
-
-VERSIONS_OF = ("torch", "timm", "numpy")
 
 
 class ImageModel(ImagePredictor):
@@ -511,7 +508,7 @@ class ImageModel(ImagePredictor):
             **first,
             "backbone": backbone,
             **learned,
-            "versions": {"layup": __version__, **{name: version(name) for name in VERSIONS_OF}},
+            "versions": written_with(),
         }
         write_model(path, header, arrays, tuned)
         self.photo_features.saved(self.photos)
@@ -564,9 +561,9 @@ class ImageModel(ImagePredictor):
             model = cls(features, clone(classifier), wish, backbone=backbone or about["name"], **reading)
             model.knowledge.restore(header, found.sums, found.photos, found.roots)
             model.photo_features.has_file = True
-        allowed = allow_backbone or weights is not None
-        about = about if weights is None else relocated(about, weights)
-        model.network.origin = Origin(str(path), about, found.tuned, found.sums.layers, allowed)
+        model.network.origin = Origin.of(
+            path, about, found.tuned, found.sums.layers, weights=weights, allow_backbone=allow_backbone
+        )
         return model
 
     # ---- the parts, made when first needed

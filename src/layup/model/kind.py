@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from layup import storage
 from layup.errors import InputError
 
@@ -35,5 +37,27 @@ def require_predictor(path: storage.AnyPath) -> None:
 
 
 def is_predict_only(path: storage.AnyPath) -> bool:
-    """Whether a file is a model without sums; a path that cannot be read is an error."""
+    """Whether a file is a model without sums; a path that cannot be read, or a graph, is an error."""
+    require_no_graph(path)
     return storage.kind_of(path) == PREDICT_ONLY
+
+
+def is_onnx(path: storage.AnyPath) -> bool:
+    """Whether a file is a graph for ONNX Runtime, by its name."""
+    return Path(path).suffix.lower() == ".onnx"
+
+
+def require_no_graph(*paths: storage.AnyPath) -> None:
+    """Refuse a graph where a model is read or written.
+
+    >>> require_no_graph("m.onnx")
+    Traceback (most recent call last):
+    layup.errors.InputError: 'm.onnx' is a graph that only predicts, by its name: layup export writes it, \
+and layup predict, evaluate and info read it. Name a .layup file here.
+    """
+    for path in paths:
+        if is_onnx(path):
+            raise InputError(
+                f"'{path}' is a graph that only predicts, by its name: layup export writes it, and layup "
+                "predict, evaluate and info read it. Name a .layup file here."
+            )

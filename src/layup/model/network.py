@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 from numpy.typing import NDArray
@@ -32,6 +32,22 @@ class Origin:
     tuned: Mapping[str, NDArray[Any]]
     layers: Mapping[str, int]
     allowed: bool
+
+    @classmethod
+    def of(
+        cls,
+        file: str | Path,
+        about: Mapping[str, Any],
+        tuned: Mapping[str, NDArray[Any]],
+        layers: Mapping[str, int],
+        *,
+        weights: str | Path | None,
+        allow_backbone: bool,
+    ) -> Self:
+        """With the options of loading: whoever says where the weights are allows them."""
+        if weights is None:
+            return cls(str(file), about, tuned, layers, allow_backbone)
+        return cls(str(file), relocated(about, weights), tuned, layers, allowed=True)
 
 
 @dataclass(frozen=True)

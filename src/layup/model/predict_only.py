@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.metadata import version
 from pathlib import Path
 from typing import NoReturn, Self, Unpack
 
-from layup import __version__, storage
+from layup import storage
 from layup.algebra import Calibration, Readout
 from layup.backbones import Backbone
 from layup.errors import InputError
 from layup.features import FeatureSpec, Reading, spec_from
+from layup.model.file import written_with
 from layup.model.image_predictor import ImagePredictor
-from layup.model.network import Network, Origin, relocated
+from layup.model.network import Network, Origin
 from layup.model.photo_features import PhotoFeatures
 from layup.model.predict_only_file import read_predict_only, write_predict_only
 from layup.model.turns import Turn, in_turn
-
-VERSIONS_OF = ("torch", "timm", "numpy")
 
 
 def _refused(deed: str) -> Callable[..., NoReturn]:
@@ -106,11 +104,6 @@ that it was made from.
         """Itself."""
         return self
 
-    @staticmethod
-    def versions() -> dict[str, str]:
-        """What a file of it is written with."""
-        return {"layup": __version__, **{name: version(name) for name in VERSIONS_OF}}
-
     @in_turn
     def save(self, path: str | Path) -> None:
         """Write the model to one file, atomically: if it fails, the old file is still there."""
@@ -120,7 +113,7 @@ that it was made from.
         about = {
             "features": self.resolved_features.to_dict(),
             "backbone": backbone,
-            "versions": self.versions(),
+            "versions": written_with(),
         }
         write_predict_only(path, about, self.readout, self.calibration, tuned)
 
@@ -136,12 +129,9 @@ that it was made from.
     ) -> Self:
         """Read what `save` wrote; options as in `ImageModel.load`."""
         found = read_predict_only(path)
-        about = found.header["backbone"]
+        about, layers = found.header["backbone"], found.readout.layers
         with storage.believed(path):
             features = spec_from(found.header["features"])
-        allowed = allow_backbone or weights is not None
-        if weights is not None:
-            about = relocated(about, weights)
-        origin = Origin(str(path), about, found.tuned, found.readout.layers, allowed)
+        origin = Origin.of(path, about, found.tuned, layers, weights=weights, allow_backbone=allow_backbone)
         network = Network(backbone or about["name"], origin)
         return cls(features, found.readout, network, found.calibration, **reading)

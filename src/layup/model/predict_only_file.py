@@ -15,15 +15,14 @@ from layup import memory, schema, storage
 from layup.algebra import CALIBRATION, HEADER as SUMS, KINDS, METRICS, Calibration, Nearness, Readout
 from layup.errors import InputError
 from layup.model.file import BACKBONE, READING_TUNED, TUNED, require_network
-from layup.model.kind import PREDICT_ONLY
-from layup.schema import FIELDS, LABEL, NAME, NUMBER, Rule, Shape, fields_of, listed, whole
+from layup.model.kind import PREDICT_ONLY, require_no_graph
+from layup.schema import FIELDS, LABEL, NAME, POSITIVE, Shape, fields_of, listed, whole
 from layup.storage import Declarations, Declared
 
 LARGEST = 1e200
 """Of a weight: with the largest features that there are, scores are finite."""
 READING = 3
 """How many arrays of the size of the weights are held while they are read and checked."""
-POSITIVE = Rule("a positive number", lambda value: NUMBER.holds(value) and value > 0)
 
 HEADER: Shape = {
     "features": FIELDS,
@@ -74,6 +73,7 @@ def write_predict_only(
 
     about: the features, the backbone, and the versions.
     """
+    require_no_graph(path)
     near = readout.nearness
     header: dict[str, Any] = {
         **about,

@@ -20,6 +20,7 @@ from layup.model import (
     begin_journal,
     mark_of,
     read_journal,
+    require_no_graph,
 )
 
 LEAST = 1_000_000
@@ -80,6 +81,7 @@ class Home:
         """Take the lock, and read or make the model, which the file then holds whole."""
         if self._new is None and not self.path.exists():  # before a lock is left beside a misspelt name
             raise missing(self.path)
+        require_no_graph(self.path)
         storage.require_writable(self.path)
         self._held.enter_context(storage.locked(self.path, on_wait=self._on_wait))
         if self._new is None or self.path.exists():
