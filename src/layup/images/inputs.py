@@ -96,8 +96,8 @@ def checked_labels(labels: Iterable[str], images: Sized) -> list[str]:
         raise InputError(f"Give a list of labels, one per image, not {labels!r}.")
     listed = list(labels)
     for label in listed:
-        if not isinstance(label, str) or not label:
-            raise InputError(f"Labels must be strings that are not empty, but one is {label!r}.")
+        if not isinstance(label, str) or not label.strip():
+            raise InputError(f"Labels must be strings that are not empty or blank, but one is {label!r}.")
         if has_controls(label):
             raise InputError(f"Labels must not contain control characters, but one is {label!r}. Rename it.")
     require_one_label_each(images, listed)
