@@ -195,12 +195,13 @@ def measured(record: Record, entry: Entry, spec: RunSpec, place: tuple[str, str]
 
 
 def shown(found: Sequence[Cell]) -> str:
-    """The mean over seeds in percent, and its standard error; of one seed, that over test images (ᵇ)."""
+    """The mean over seeds in percent, and its standard error (ᶜ: of two); of one, that over test images (ᵇ)."""
     if not found:
         return "–"
     values = [cell.accuracy for cell in found]
     if len(values) > 1:
-        return f"{100 * np.mean(values):.1f} ± {100 * standard_error(values):.1f}"
+        few = "ᶜ" if len(values) == 2 else ""
+        return f"{100 * np.mean(values):.1f} ± {100 * standard_error(values):.1f}{few}"
     return f"{100 * values[0]:.1f} ± {100 * found[0].error:.1f}ᵇ"
 
 

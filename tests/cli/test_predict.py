@@ -330,7 +330,7 @@ def test_photos_of_an_export_are_found_below_a_root(ok, refused, tmp_path):
     export.write_text(json.dumps(rows))
     model = tmp_path / "m.layup"
     new = ("learn", export, "--to", model, "--backbone", "vit-nano", "--root", photos)
-    refused(*new, says=["several", "kind, other", "The option is --label."])
+    refused(*new, says=["which column of labels is meant", "kind or other", "The option is --label."])
     assert "8 new" in ok(*new, "--label", "kind").out
     assert "8 known" in ok("learn", photos, "--to", model).out
     assert len(json.loads(ok("predict", model, export, "--root", photos, "--json").out)) == 8
