@@ -195,7 +195,7 @@ def measured(record: Record, entry: Entry, spec: RunSpec, place: tuple[str, str]
 
 
 def shown(found: Sequence[Cell]) -> str:
-    """The mean over seeds in percent, and its standard error (ᶜ: of two); of one, that over test images (ᵇ)."""
+    """The mean over seeds in percent, and its standard error (ᶜ: of two; ᵇ: of one, over test images)."""
     if not found:
         return "–"
     values = [cell.accuracy for cell in found]
