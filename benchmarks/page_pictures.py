@@ -7,6 +7,7 @@ Needs Chromium, and Playwright, which drives it. FOLDER is docs/images by defaul
 
 from __future__ import annotations
 
+import argparse
 import io
 import shutil
 import subprocess
@@ -191,4 +192,8 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(*sys.argv[1:]) if sys.argv[1:] else FOLDER)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folder", nargs="?", type=Path, default=FOLDER)
+    main(parser.parse_args().folder)
