@@ -22,7 +22,6 @@ import torch
 from torch import Tensor, nn
 
 from layup.algebra import Novelty, Readout
-from layup.backbones import Backbone
 from layup.errors import InputError, MissingPackageError
 from layup.export.about import KEY, About
 from layup.export.pixels import Pixels
@@ -35,24 +34,6 @@ SIDE = 96
 """Of the picture that is traced; the graph takes any other."""
 LENGTH = 1e-30
 """The least squared length that is not zero."""
-
-
-class Features(nn.Module):
-    """What the network gives, as the model reads it to predict."""
-
-    def __init__(self, source: FeatureSource, backbone: Backbone) -> None:
-        super().__init__()
-        if not isinstance(source, Extractor):
-            raise InputError(
-                "Only features that are layers of a network can be exported, "
-                f"and these are {type(source).__name__}."
-            )
-        self.network = backbone.side_by_side([*source.layers])
-
-    def forward(self, pixels: Tensor) -> Tensor:
-        """Preprocessed images → rows."""
-        rows: Tensor = self.network(pixels)
-        return rows
 
 
 class Answers(nn.Module):
@@ -101,7 +82,7 @@ class Answers(nn.Module):
 class Graph(nn.Module):
     """All of it."""
 
-    def __init__(self, pixels: Pixels, features: Features, answers: Answers) -> None:
+    def __init__(self, pixels: Pixels, features: nn.Module, answers: Answers) -> None:
         super().__init__()
         self.pixels, self.features, self.answers = pixels, features, answers
 
@@ -118,7 +99,7 @@ def onnx_graph(model: PredictOnly) -> bytes:
     steepness = calibration.steepness if calibration and calibration.enough else readout.steepness
     novelty = Novelty.of(len(readout.labels), calibration)
     answers = Answers(readout, steepness, novelty)
-    features = Features(model.extractor_.unrounded, backbone)
+    features = backbone.side_by_side(_layers(model.extractor_.unrounded))
     graph = Graph(Pixels(backbone.preprocessing), features, answers).eval()
     file = io.BytesIO()
     images = torch.zeros(2, SIDE, SIDE + 1, 3, dtype=torch.uint8)
@@ -155,6 +136,16 @@ def onnx_graph(model: PredictOnly) -> bytes:
     made.doc_string = brief(f"layup: {len(readout.labels)} classes, {backbone.name}")
     onnx.checker.check_model(made)
     return bytes(made.SerializeToString())
+
+
+def _layers(source: FeatureSource) -> list[str]:
+    """The layers that a source reads, if it makes nothing else of them."""
+    if not isinstance(source, Extractor):
+        raise InputError(
+            "Only features that are layers of a network can be exported, "
+            f"and these are {type(source).__name__}."
+        )
+    return [*source.layers]
 
 
 def _add_labels(onnx: Any, made: Any, labels: list[str]) -> None:
